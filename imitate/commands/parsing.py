@@ -63,13 +63,13 @@ def read(options: Sequence[Option], argv: Sequence[str], name: str, summary: str
 
 def _values(options: Sequence[Option], known: Mapping[str, _Known], line: CommandLine) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    left, more = [*line.words], ""
+    left, hint = [*line.words], ""
     for typed in line.options:
         path, option, switch = known[typed.name]
         count = 0 if option.switch else len(typed.words) if option.greedy else 1
         left += typed.words[count:]
-        if count == 1 < len(typed.words):
-            more = f" ({typed.name} takes one value)"
+        if count == 1 < len(typed.words) and not typed.words[1].startswith("-"):
+            hint = f"{' '.join(typed.words[1:])} ({typed.name} takes one value)"
         value: Any = _value(option, typed.name, typed.words[:count]) if switch is None else switch
         *configs, last = path
         place = found
@@ -84,7 +84,8 @@ def _values(options: Sequence[Option], known: Mapping[str, _Known], line: Comman
             found[option.name] = _value(option, str(option.metavar), left[:count])
             left = left[count:]
     if left:
-        raise InputError(f"Unrecognized options: {' '.join(left)}{more}")
+        words = " ".join(left)
+        raise InputError(f"Unrecognized options: {hint if hint.startswith(f'{words} (') else words}")
     return found
 
 

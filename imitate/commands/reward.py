@@ -44,7 +44,7 @@ def reward(argv: list[str]) -> int:
         if not demos:
             raise InputError("no recording to compare on: name one or more with --demos")
         experiment = _experiment(run_folder)
-        from imitate.datasets.convert.sources import in_our_format
+        from imitate.datasets.convert.sources import in_our_format, is_spec
         from imitate.datasets.storage.opening import paths_of
         from imitate.datasets.storage.reader import DemoReader
         from imitate.imitators.learned_reward import load_reward
@@ -57,9 +57,10 @@ def reward(argv: list[str]) -> int:
             return in_our_format(name, env_id, env_kwargs or None)
 
         with DemoReader([ours(each) for each in demos]) as reader:
-            if experiment is not None and experiment.demos is not None:
+            learned_from = None if experiment is None else experiment.demos
+            if learned_from is not None and (learned_from in demos or not is_spec(learned_from)):
                 with suppress(InputError):  # if it is gone
-                    _warn(paths_of(ours(experiment.demos)), reader.paths)
+                    _warn(paths_of(ours(learned_from)), reader.paths)
             found, title = reward_agreement(learned, reader), f"{run_folder.name} on {reader.info.env_id}"
         if plot is not None:
             plot_agreement(found, plot, title)

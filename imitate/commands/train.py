@@ -159,13 +159,18 @@ def _audit(out: Path, *, looks: bool) -> int:
 
     experiment = Experiment.read(out / "config.json")
     go_on = f"{experiment.resume_with(out)}{'' if looks else ' --no-looks'} --audit"
-    for name, control in controls(experiment, out / "audit"):
-        folder = out / "audit" / name
-        if (folder / "finished.json").exists():
-            continue
-        if code := _execute(control, folder, resume=folder.exists(), looks=looks, go_on=go_on):
-            return code
-    print(table(write_audit(experiment, out)))
+    try:
+        for name, control in controls(experiment, out / "audit"):
+            folder = out / "audit" / name
+            if (folder / "finished.json").exists():
+                continue
+            if code := _execute(control, folder, resume=folder.exists(), looks=looks, go_on=go_on):
+                return code
+        print(table(write_audit(experiment, out)))
+    except KeyboardInterrupt as error:
+        if not hasattr(error, "__notes__"):  # a control that had begun has said it
+            error.add_note(f"go on with `{go_on}`")
+        raise
     return 0
 
 
@@ -293,7 +298,8 @@ def _execute(
     switches = {"--no-measure": not measure, "--no-looks": not looks, "--wandb": wandb, "--audit": audit}
     again = "".join(f" {name}" for name, is_given in switches.items() if is_given)
     again += f" --video-every {video_every}" if video_every else ""
-    with beginning(experiment, out, again):
+    go_on = go_on or f"{experiment.resume_with(out)}{again}"
+    with beginning(out, go_on):
         experiment, experts = with_experts(experiment, resume=resume, measure=measure, remeasure=remeasure)
     offline = find(experiment.algorithm).offline
     looks = looks and experiment.evaluable
@@ -318,13 +324,12 @@ def _execute(
                 resume=resume,
                 progress=progress,
                 snapshot=snapshot,
-                again=again,
+                go_on=go_on,
             )
         status = 0 if finished else 128 + signal.SIGINT
     except SystemExit as ended:
         status = int(ended.code or 0)
     if status:
-        go_on = go_on or f"{experiment.resume_with(out)}{again}"
         print(f"imitate: interrupted and saved; go on with `{go_on}`", file=sys.stderr)
         return status
     _conclude(experiment, out, looks=looks)

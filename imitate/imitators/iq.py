@@ -10,7 +10,7 @@ stands for pi. Half of each batch are demonstrations.
 
 LS-IQ. With the square of r penalised on both halves, each r is fitted to a constant between 1 / chi2 and -1 / chi2, so
 values are bounded. An episode that terminates continues in an absorbing state, whose reward r follows from the shares
-of time p_E and p_L that expert and learner spend there (`gail` derives these shares). Its terms in IQ-Learn's loss,
+of time p_E and p_L that expert and learner spend there (`absorbing` derives them). Its terms in IQ-Learn's loss,
 
     -p_E r + (p_E + p_L) r / 2 + chi2 (p_E + p_L) r^2 / 2,
 

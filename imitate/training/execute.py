@@ -32,7 +32,7 @@ def execute(
     progress: Progress | None = None,
     snapshot: Snapshot | None = None,
     until: float = math.inf,
-    again: str = "",
+    go_on: str = "",
 ) -> bool:
     """Train, writing the run folder `out`. Returns False if Ctrl-C ended it early.
 
@@ -43,7 +43,7 @@ def execute(
     progress  called with (steps of the budget spent, metrics) after each iteration
     snapshot  called with (steps of the budget spent, the policy), with 0 before the first iteration and after each
     until     pause before more than so many steps of the budget are spent, to be resumed later
-    again     options of this process, such as " --no-looks", for messages that name the command that goes on
+    go_on     the command that goes on, for messages; by default `imitate train --resume`
 
     Raises InputError if `out` exists (and `resume` is not set), if another process trains there, if inputs don't fit
     together, if the budget is too small for one update, and if learning diverges.
@@ -53,9 +53,10 @@ def execute(
     experiment.check_inputs()
     with _held(out):
         with ExitStack() as stack:
-            with beginning(experiment, out, again):
+            go_on = go_on or experiment.resume_with(out)
+            with beginning(out, go_on):
                 run = _prepare(experiment, out, stack, experts)
-            run.resume_with += again
+            run.resume_with = go_on
             run.progress, run.snapshot, run.until = progress, snapshot, until
             finished = run.finish()
         run.write_timing()  # again, as the environments' processes have ended by now and their time is known
@@ -75,14 +76,14 @@ def check_folder(out: Path, *, resume: bool) -> None:
 
 
 @contextmanager
-def beginning(experiment: Experiment, out: Path, again: str) -> Iterator[None]:
+def beginning(out: Path, go_on: str) -> Iterator[None]:
     """Say that nothing is lost if a resumed run is interrupted, or something of the user fails, before it goes on."""
     try:
         yield
     except (Fault, KeyboardInterrupt) as error:
         if not (out / "config.json").exists():  # a new run
             raise
-        kept = f"{out} is as it was: go on with `{experiment.resume_with(out)}{again}`"
+        kept = f"{out} is as it was: go on with `{go_on}`"
         if isinstance(error, Fault):
             raise InputError(f"{error}; {kept}") from error
         error.add_note(kept)
@@ -145,7 +146,6 @@ def _prepare(
         store=inputs.store,
         save_each=inputs.store is not None and not inputs.reproducible,
         checkpoint=checkpoint,
-        resume_with=experiment.resume_with(out),
     )
     experiment.write(out / "config.json")
     return run

@@ -217,7 +217,8 @@ def _check_same(out: Path, search: dict[str, Any]) -> None:
     path = out / "search.json"
     if path.exists():
         before = read_json(path, dict[str, Any])
-        if before != json.loads(json.dumps(search)):
+        same = before.get("run") == json.loads(json.dumps(search["run"]))
+        if not same or not set(search["searched"]) <= set(before["searched"]):  # a version before had more
             raise InputError(
                 f"{out} holds a search with other settings: give the same ones, or another --out"
             )

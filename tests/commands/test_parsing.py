@@ -183,6 +183,8 @@ def test_words_of_a_command_line() -> None:
         (("--out", "o"), "Missing from imitate do: EXPERT whom to ask (required)"),
         (("me", "you", "--out", "o"), "Unrecognized options: you; see `imitate do --help`"),
         (("me", "--out", "o", "p"), "Unrecognized options: p (--out takes one value); see"),
+        (("--out", "o", "me", "p"), "Unrecognized options: p; see"),
+        (("me", "--out", "o", "-n", "3"), "Unrecognized options: -n 3; see"),
         (("me", "--out", "o", "--verbose=3"), "Unrecognized options: 3"),
         (("me", "--out", "o", "--budget"), "--budget lacks its value; wanted --budget INT the most steps; see"),
         (("me", "--out", "o", "--mode", "x"), "invalid choice 'x' for argument '--mode'. Expected one of ('fast',"),

@@ -96,6 +96,15 @@ def test_an_audit_that_was_interrupted_goes_on(
         assert main([*words.split(), *options.split()]) == 130
     go_on = f"imitate train --resume {run} --no-looks --audit"
     assert f"interrupted and saved; go on with `{go_on}`" in capsys.readouterr().err
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    for where in ("imitate.training.execute._prepare", "imitate.compare.execute.audit.write_audit"):
+        with monkeypatch.context() as patch:
+            patch.setattr(where, interrupted)
+            assert main(go_on.split()[1:]) == 130
+        assert f"go on with `{go_on}`" in capsys.readouterr().err
     assert main(go_on.split()[1:]) == 0
     assert (run / "audit.json").exists()
 
