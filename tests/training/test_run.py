@@ -83,7 +83,7 @@ def test_no_budget_is_exceeded(tmp_path: Path, budget: int) -> None:
 
 
 def test_a_budget_too_small_for_one_update_is_refused_with_the_least_that_works(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="one update of the learner \(2\): give at least --budget 22"):
+    with pytest.raises(InputError, match=r"one update of the learner \(2\): give at least --budget 22"):
         Run(counter(), tmp_path, budget=21, demo_steps=20)
 
 
