@@ -16,6 +16,7 @@ __all__ = [
     "Array",
     "Space",
     "beyond",
+    "center_and_scale",
     "check_plain",
     "check_supported",
     "is_plain",
@@ -155,6 +156,18 @@ def beyond(trained: Space, space: Space) -> bool:
         return False
     low, high = (bound.astype(space.dtype) for bound in (trained.low, trained.high))
     return bool((low < space.low).any() or (high > space.high).any())
+
+
+def center_and_scale(space: spaces.Box) -> tuple[Array, Array]:
+    """The middle and half the range (D,) of actions. `center + scale * unit` is within the bounds for each unit in
+    [-1, 1]: where rounding would leave them, the scale is a trifle smaller."""
+    low, high = space.low, space.high
+    center, scale = high / 2 + low / 2, high / 2 - low / 2  # a sum or difference of large bounds is infinite
+    beyond = (center + scale > high) | (center - scale < low)
+    scale = np.where(beyond, np.minimum(high - center, center - low), scale)
+    while (beyond := (center + scale > high) | (center - scale < low)).any():
+        scale = np.where(beyond, np.nextafter(scale, scale.dtype.type(0)), scale)
+    return center, scale
 
 
 def space_to_json(space: Space) -> dict[str, Any]:

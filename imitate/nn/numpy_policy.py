@@ -11,7 +11,7 @@ from gymnasium import spaces
 from torch import nn
 
 from imitate.envs.fields import batch_of
-from imitate.envs.spaces import Array, values_of
+from imitate.envs.spaces import Array, center_and_scale, values_of
 from imitate.errors import InputError
 from imitate.nn.networks import Encoder
 from imitate.nn.normalize import LEAST_VARIANCE, RunningMoments
@@ -46,8 +46,7 @@ class NumpyPolicy:
         discrete = values_of(policy.action_space)
         self._first = None if discrete is None else discrete[0]
         if isinstance(policy.action_space, spaces.Box):
-            low, high = policy.action_space.low, policy.action_space.high
-            self._center, self._scale = (high + low) / 2, (high - low) / 2
+            self._center, self._scale = center_and_scale(policy.action_space)
 
     def act(self, obs: Any, *, deterministic: bool = True) -> Array:
         """One observation (*obs_shape) to one action (*action_shape), or a batch (N, *obs_shape) to (N, *action_shape).

@@ -15,7 +15,14 @@ from torch import Tensor, nn
 from imitate.configs.shared import LOG_STD_RANGE, Head, Widths
 from imitate.datasets.trajectory import tensor_of
 from imitate.envs.fields import as_fields, batch_of
-from imitate.envs.spaces import Array, check_supported, space_from_json, space_to_json, values_of
+from imitate.envs.spaces import (
+    Array,
+    center_and_scale,
+    check_supported,
+    space_from_json,
+    space_to_json,
+    values_of,
+)
 from imitate.errors import InputError
 from imitate.nn.distributions import Categorical, Choices, Distribution, Gaussian
 from imitate.nn.fields import FieldEncoder
@@ -86,12 +93,8 @@ class ActorPolicy(nn.Module):
         if not state_std:
             self.log_std = nn.Parameter(torch.full((size,), float(log_std_init)))
         self.project_()
-        self.register_buffer(
-            "center", torch.as_tensor((action_space.high + action_space.low) / 2), persistent=False
-        )
-        self.register_buffer(
-            "scale", torch.as_tensor((action_space.high - action_space.low) / 2), persistent=False
-        )
+        for name, numbers in zip(("center", "scale"), center_and_scale(action_space), strict=True):
+            self.register_buffer(name, torch.as_tensor(numbers), persistent=False)
         if critic is not None:
             self.critic = critic.stack(self.encoder.inputs + size)
 
@@ -141,7 +144,8 @@ class ActorPolicy(nn.Module):
             return actions.long() - int(self.action_space.start)
         if self.head == "categorical":
             return actions.long() - self.first
-        return ((actions - self.center) / self.scale).float()  # type: ignore[operator]
+        # Bounds that are equal leave nothing to divide by: the unit is 0.
+        return ((actions - self.center) / self.scale.clamp(min=1e-38)).float()  # type: ignore[operator]
 
     @torch.inference_mode()
     def act(self, obs: Any, *, deterministic: bool = True) -> Array:

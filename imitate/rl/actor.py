@@ -8,7 +8,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from imitate.configs.shared import LOG_STD_RANGE
-from imitate.envs.spaces import Array
+from imitate.envs.spaces import Array, center_and_scale
 from imitate.nn.distributions import sample_gaussian, sample_softmax
 from imitate.nn.graphed import Graphed
 from imitate.nn.networks import numpy_forward
@@ -42,7 +42,7 @@ class Actor:
         self._graphed = Graphed(self._outputs, network=policy)
         space = policy.action_space
         if isinstance(space, spaces.Box):
-            self._center, self._scale = (space.high + space.low) / 2, (space.high - space.low) / 2
+            self._center, self._scale = center_and_scale(space)
 
     def outputs(self, obs: Array) -> Array:
         """The network's outputs (N, A) for raw observations (N, *obs_shape).

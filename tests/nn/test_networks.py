@@ -26,6 +26,7 @@ from imitate.nn.policy import ActorPolicy
 from imitate.nn.stacked import CriticShape
 from imitate.nn.state import load_state, save_state
 from imitate.nn.stored_policy import load_policy, save_policy
+from imitate.rl.actor import Actor
 
 BOX = spaces.Box(np.float32([-2, 0]), np.float32([2, 10]))
 OBS = spaces.Box(-1.0, 1.0, (3,), np.float32)
@@ -67,6 +68,36 @@ def test_actions_are_within_bounds_and_units_convert_back(head: str) -> None:
     assert all(BOX.contains(action) for action in actions.detach().numpy())
     expected = raw.tanh() if head == "squashed" else raw.clamp(-1, 1)
     torch.testing.assert_close(policy.to_unit(actions), expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_no_rounding_takes_an_action_out_of_its_bounds(dtype: type[np.floating[Any]]) -> None:
+    """The sum of center and half the range is above the bound in a sixth of these."""
+    ends = (
+        np.random.default_rng(0).normal(size=(2, 1000)).cumsum(0)
+        * 10.0 ** np.arange(-3, 3).repeat(200)[:1000]
+    )
+    box = spaces.Box(*np.sort(ends, 0).astype(dtype), dtype=dtype)
+    policy = ActorPolicy(OBS, box)
+    for unit in (np.ones((1, 1000), np.float32), -np.ones((1, 1000), np.float32)):
+        for actions in (policy.from_unit(torch.from_numpy(unit)).numpy(), Actor(policy).from_unit(unit)):
+            assert box.contains(actions[0])
+            np.testing.assert_allclose(policy.to_unit(torch.from_numpy(actions)), unit, atol=1e-3)
+
+
+def test_actions_of_the_widest_bounds_are_finite() -> None:
+    """Unbounded environments often name the largest number; the sum of two overflows."""
+    widest = spaces.Box(-3.4e38, 3.4e38, (1,), np.float32)
+    assert Actor(ActorPolicy(OBS, widest)).from_unit(np.float32([[0.0], [1.0]])).tolist() == [
+        [0.0],
+        widest.high.tolist(),
+    ]
+
+
+def test_an_action_that_cannot_vary_has_the_unit_0() -> None:
+    policy = ActorPolicy(OBS, spaces.Box(np.float32([-1, 0.5]), np.float32([1, 0.5])))
+    assert policy.to_unit(torch.tensor([[1.0, 0.5]])).tolist() == [[1.0, 0.0]]
+    assert policy.from_unit(torch.tensor([[1.0, -1.0]])).tolist() == [[1.0, 0.5]]
 
 
 def test_actions_of_a_discrete_space_that_starts_elsewhere() -> None:
