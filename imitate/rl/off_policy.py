@@ -109,7 +109,8 @@ class OffPolicy(ABC):
     @property
     def least_steps(self) -> int:
         """One step of each environment, or what the replay lacks before learning starts."""
-        each, missing = self.sampler.envs.num_envs, self.config.learning_starts - len(self.replay)
+        each = self.sampler.envs.num_envs
+        missing = 0 if self.ready else self.config.learning_starts - len(self.replay)
         return max(-(-missing // each), 1) * each
 
     @property
@@ -118,8 +119,8 @@ class OffPolicy(ABC):
 
     @property
     def ready(self) -> bool:
-        """True if the replay holds enough to learn from."""
-        return len(self.replay) >= self.config.learning_starts
+        """True if the replay holds enough to learn from or is full. Short episodes take twice as many rows as steps."""
+        return self.replay.full or len(self.replay) >= self.config.learning_starts
 
     def updates_due(self, per_step: float) -> int:
         """Gradient steps that are missing to `per_step` for each step since learning started."""

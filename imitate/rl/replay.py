@@ -116,6 +116,11 @@ class Replay:
             self._count = int(np.count_nonzero(self.acted))
         return self._count
 
+    @property
+    def full(self) -> bool:
+        """True if every row was written."""
+        return bool(self.written.min() >= self.rows)
+
     def begin(self) -> None:
         """Expect new episodes in every environment at the start of the next rollout."""
         self._begun = np.ones(self.num_envs, bool)

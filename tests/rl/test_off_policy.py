@@ -46,10 +46,11 @@ class Random(OffPolicy):
 
     parts = ("policy",)
 
-    def __init__(self, seed: int = 0) -> None:
-        envs = SyncVecEnv([lambda: make_env("ContinuousIdentity-v0")] * 2)
+    def __init__(self, seed: int = 0, settings: Settings = Settings(), length: int | None = None) -> None:
+        kwargs = {} if length is None else {"max_episode_steps": length}
+        envs = SyncVecEnv([lambda: make_env("ContinuousIdentity-v0", kwargs)] * 2)
         policy = ActorPolicy(envs.single_observation_space, envs.single_action_space)
-        super().__init__(Settings(), policy, envs=envs, seed=seed, device=torch.device("cpu"))
+        super().__init__(settings, policy, envs=envs, seed=seed, device=torch.device("cpu"))
         self.progresses: list[float] = []
 
     def schedule(self, progress: float) -> None:
@@ -137,6 +138,14 @@ def test_it_is_ready_once_learning_starts_and_done_at_its_total() -> None:
     assert not learner.done
     learner.collect(2)
     assert learner.done
+
+
+def test_a_full_replay_is_enough_to_learn_from() -> None:
+    """Episodes of one step take two rows each, so of 42 rows in two rings only 20 have an action, and 21 are asked."""
+    learner = Random(settings=Settings(replay_size=42, learning_starts=21), length=1)
+    for steps, ready, least in ((8, False, 14), (16, False, 6), (20, True, 2), (20, True, 2)):
+        learner.replay.add(learner.collect())
+        assert (len(learner.replay), learner.ready, learner.least_steps) == (steps, ready, least)
 
 
 def test_a_state_brings_back_replay_counts_and_random_numbers() -> None:
