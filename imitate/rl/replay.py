@@ -230,8 +230,9 @@ class Replay:
         successors = rollout.obs[1] if len(rollout.obs) > 1 else rollout.last_obs
         if not np.array_equal(successors[going, :-1], rollout.obs[0, going, 1:]):
             raise InputError(
-                f"pixel observations {rollout.obs.shape[2:]} are not stacks of the last frames; wrap the environment "
-                "with gymnasium.wrappers.FrameStackObservation over grey frames"
+                f"pixel observations {rollout.obs.shape[2:]} are not stacks of the last frames: give colours last, as "
+                "(H, W, C), and other planes as floats, or wrap the environment with "
+                "gymnasium.wrappers.FrameStackObservation over grey frames"
             )
 
     def state_dict(self) -> dict[str, Any]:

@@ -221,7 +221,7 @@ def test_observations_that_are_not_stacks_are_refused() -> None:
     while rollout.done[0, 0]:
         rollout = world.rollout(1)
     rollout.last_obs[:] = 77
-    with pytest.raises(InputError, match=r"\(3, 2, 2\) are not stacks of the last frames"):
+    with pytest.raises(InputError, match=r"\(3, 2, 2\) are not stacks of the last frames: give colours last"):
         Replay(100, 1, PIXELS, ACTIONS, gamma=0.9).add(rollout)
     with pytest.raises(InputError, match="replay_size 10 is too small for 4 environments"):
         Replay(10, 4, PIXELS, ACTIONS, gamma=0.9)
