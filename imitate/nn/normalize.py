@@ -19,14 +19,17 @@ class RunningMoments(nn.Module):
     """Running mean and variance of each feature, in float64 (Chan, Golub & LeVeque 1979, eq. 2.1).
 
     If `frozen` is set, `update` does nothing; for a policy that was trained elsewhere.
+
+    least_variance  floor of the variance
     """
 
     mean: Tensor
     var: Tensor
     count: Tensor
 
-    def __init__(self, shape: tuple[int, ...] = ()) -> None:
+    def __init__(self, shape: tuple[int, ...] = (), *, least_variance: float = LEAST_VARIANCE) -> None:
         super().__init__()
+        self.least_variance = least_variance
         self.register_buffer("mean", torch.zeros(shape, dtype=torch.float64))
         self.register_buffer("var", torch.ones(shape, dtype=torch.float64))
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
@@ -49,7 +52,7 @@ class RunningMoments(nn.Module):
     @property
     def std(self) -> Tensor:
         """Standard deviation (*shape), with a floor."""
-        return self.var.clamp(min=LEAST_VARIANCE).sqrt()
+        return self.var.clamp(min=self.least_variance).sqrt()
 
     def forward(self, x: Tensor) -> Tensor:
         """Standardised float32, clipped to [-10, 10]; `x` itself, clipped, before the first update."""

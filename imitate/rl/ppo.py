@@ -37,7 +37,7 @@ from imitate.nn.refit import with_head
 from imitate.rl.budget import progress_of
 from imitate.rl.fit_by_play import fit_by_play
 from imitate.rl.on_policy import Guide, OnPolicy, evaluate_actor_critic, least_steps
-from imitate.rl.returns import standardized
+from imitate.rl.returns import explained_variance, standardized
 from imitate.rl.rollout import Rollout
 
 __all__ = ["PPO", "PPOConfig", "perturbation", "ppo_loss"]
@@ -201,14 +201,13 @@ class PPO(OnPolicy):
         surrogate, value_error, ratio, log_ratio = (
             torch.cat([parts[name] for parts in history]) for name in history[0]
         )
-        explained = 1 - (data["returns"] - data["values"]).var() / (data["returns"].var() + 1e-8)
         metrics = {
             "policy_loss": -surrogate.mean(),
             "value_loss": value_error.mean(),
             "entropy": -data["log_probs"].mean(),  # estimated for the policy that acted, from its own actions
             "approx_kl": approximate_kl(log_ratio),
             "clip_fraction": ((ratio - 1).abs() > clip_coef).float().mean(),
-            "explained_variance": explained,
+            "explained_variance": explained_variance(data["returns"] - data["values"], data["returns"]),
         }
         schedules = {"learning_rate": self.optimizer.learning_rate}
         schedules |= {"rpo_alpha": rpo_alpha} if config.perturbs else {}

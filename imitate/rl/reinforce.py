@@ -23,7 +23,7 @@ from imitate.nn.normalize import RunningMoments
 from imitate.rl.actor import encode
 from imitate.rl.budget import progress_of
 from imitate.rl.on_policy import OnPolicy
-from imitate.rl.returns import discounted_returns, standardized
+from imitate.rl.returns import discounted_returns, explained_variance, standardized
 from imitate.rl.rollout import Rollout, whole_episodes
 
 __all__ = ["REINFORCE", "REINFORCEConfig", "reinforce_loss"]
@@ -52,8 +52,8 @@ class REINFORCE(OnPolicy):
             self.policy.parameters(), config.learning_rate, max_grad_norm=config.max_grad_norm
         )
         self.value_optimizer = Adam(self.value_net.parameters(), config.baseline_learning_rate)
-        # The baseline predicts standardised returns.
-        self.return_moments = RunningMoments().to(self.device)
+        # The baseline predicts standardised returns, however small they are.
+        self.return_moments = RunningMoments(least_variance=1e-16).to(self.device)
 
     def step(self, limit: int | None = None) -> dict[str, float]:
         """One iteration of at most `limit` environment steps: episodes, returns, updates of policy and baseline."""
@@ -88,7 +88,7 @@ class REINFORCE(OnPolicy):
         metrics = {"learning_rate": self.optimizer.learning_rate}
         if config.baseline:
             weights = returns - self.baseline(obs)
-            metrics["explained_variance"] = float(1 - weights.var() / (returns.var() + 1e-8))
+            metrics["explained_variance"] = explained_variance(weights, returns)
         if config.standardize_returns and len(weights) > 1:
             weights = standardized(weights)
         losses, entropies = [], []

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from imitate.envs.spaces import Array
 
-__all__ = ["discounted_returns", "gae", "standardized"]
+__all__ = ["discounted_returns", "explained_variance", "gae", "standardized"]
 
 
 def gae(
@@ -48,6 +48,12 @@ def discounted_returns(
     for t in reversed(range(len(rewards) - 1)):
         returns[t] = np.where(running[t], rewards[t] + gamma * returns[t + 1], returns[t])
     return returns
+
+
+def explained_variance(errors: Tensor, returns: Tensor) -> float:
+    """Share of the variance of returns (B,) that predictions with these errors (B,) explain; 0 if they have none."""
+    variance = float(returns.var()) if len(returns) > 1 else 0.0
+    return 1.0 - float(errors.var()) / variance if variance else 0.0
 
 
 def standardized(samples: Tensor) -> Tensor:

@@ -105,6 +105,16 @@ def test_the_baseline_is_in_the_units_of_returns() -> None:
     np.testing.assert_allclose(returns, [1 + 0.5 * 3.3, 1 + 0.5 * 4.6], rtol=1e-6)
 
 
+def test_the_baseline_learns_the_same_whatever_the_unit_of_rewards() -> None:
+    """Its targets are standardised returns, also where these are a millionth."""
+    losses = []
+    for unit in (1.0, 1e-6):
+        rollout = two_steps(truncated=False)
+        rollout.rewards[:] *= unit
+        losses.append(learner("ContinuousIdentity-v0", gamma=0.5).update(rollout, 0.0)["value_loss"])
+    assert losses[1] == pytest.approx(losses[0], rel=0.01)
+
+
 def test_returns_as_the_baseline_expects_them_teach_the_policy_nothing() -> None:
     """V(0.1) = 1.5 and V(0.2) = 1, which are the returns."""
     reinforce = learner(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from imitate.envs.spaces import Array
-from imitate.rl.returns import discounted_returns, gae
+from imitate.rl.returns import discounted_returns, explained_variance, gae
 
 
 def column(*values: float) -> Array:
@@ -54,3 +55,14 @@ def test_advantages_are_what_the_returns_imply(steps: int, num_envs: int, seed: 
     assert_allclose(monte_carlo, gae(rewards, values, next_values, *ends, 1.0) + values, atol=1e-9)
     one_step = rewards + gamma * next_values * ~terminated
     assert_allclose(one_step, gae(rewards, values, next_values, *ends, 0.0) + values, atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e6, 1.0, 1e-6])
+def test_explained_variance_is_a_share_whatever_the_unit_of_returns(scale: float) -> None:
+    returns, errors = torch.tensor([[0.0, 2.0, 4.0], [0.0, 1.0, 2.0]]) * scale  # variances 4 and 1
+    assert explained_variance(errors, returns) == pytest.approx(0.75)
+
+
+def test_returns_without_variance_have_no_share_to_explain() -> None:
+    assert explained_variance(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 3.0])) == 0
+    assert explained_variance(torch.tensor([1.0]), torch.tensor([3.0])) == 0
