@@ -154,6 +154,8 @@ def _print_help(options: Sequence[Option], line: CommandLine, name: str, summary
 
 def _meant(typed: str, known: Sequence[str]) -> str:
     """The option with these initials, as in --lr, or that begins with what was typed, or else the closest one."""
+    if typed in ("--max-episode-steps", "--time-limit") and "--env-kwargs" in known:
+        return """; did you mean `--env-kwargs '{"max_episode_steps": 1000}'`?"""
     near = (
         [name for name in _STEPS if typed in _STEPS and name in known]
         or [name for name in known if _initials(name) == typed]

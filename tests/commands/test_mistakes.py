@@ -26,6 +26,10 @@ MISTAKES = {
         "train ppo --env CartPole-v1 --env-kwargs '{\"mass\": 1}' --out o",
         "does not take",
     ),
+    "time limit": (
+        "train ppo --env CartPole-v1 --max-episode-steps 9 --out o",
+        '{"max_episode_steps": 1000}',
+    ),
     "algorithm": ("train pppo --env CartPole-v1 --out o", "did you mean 'ppo'"),
     "no algorithm": ("train --env CartPole-v1", "which algorithm"),
     "expert": ("collect CartPole-v7 --episodes 1 --out o.h5", "did you mean 'CartPole-v1"),

@@ -137,6 +137,10 @@ def test_what_is_not_supported_is_named() -> None:
     text = spaces.Dict(words=spaces.Text(4))
     with pytest.raises(InputError, match="Text, of 'words', is not supported"):
         check_supported(text, BOX)
+    empty = spaces.Box(0, 1, (0,))
+    for name, given in {"observation": (empty, BOX), "action": (BOX, empty)}.items():
+        with pytest.raises(InputError, match=f"{name} space .* has no numbers: give it at least one"):
+            check_supported(*given)
     with pytest.raises(InputError, match="action space Dict is not supported"):
         check_supported(BOX, spaces.Dict(a=BOX))
     with pytest.raises(InputError, match="must be flat"):
