@@ -55,10 +55,11 @@ def ppo_loss(
     The part `log_ratio` is computed without RPO's perturbation.
 
     clip_coef is a number (). batch holds, over B samples: obs (prepared), raw_actions, log_probs, advantages, returns,
-    values, and for RPO a perturbation (B, D) of the mean.
+    values, and for RPO a perturbation (B, D) of the mean; if roll-outs are perturbed too, log_probs are of the moved
+    mean and `unmoved` are of the policy itself.
     """
     distribution, values = evaluate_actor_critic(policy, value_net, batch["obs"])
-    log_ratio = distribution.log_prob(batch["raw_actions"]) - batch["log_probs"]  # (B,)
+    log_ratio = distribution.log_prob(batch["raw_actions"]) - batch.get("unmoved", batch["log_probs"])  # (B,)
     ratio = log_ratio.exp()
     if "perturbation" in batch:
         distribution = moved_by(distribution, batch["perturbation"])
@@ -201,7 +202,7 @@ class PPO(OnPolicy):
         surrogate, value_error, ratio, log_ratio = (
             torch.cat([parts[name] for parts in history]) for name in history[0]
         )
-        metrics = {
+        metrics: dict[str, Tensor | float] = {
             "policy_loss": -surrogate.mean(),
             "value_loss": value_error.mean(),
             "entropy": -data["log_probs"].mean(),  # estimated for the policy that acted, from its own actions
@@ -228,16 +229,19 @@ class PPO(OnPolicy):
         # Pixels go in chunks, as their activations are 100 times as large.
         chunk = 256 if self.policy.encoder.is_image else len(obs)
         moves = torch.split(self.flat(np.stack(self.moves)), chunk) if self.moves else ()
-        log_probs, values = [], []
+        log_probs, unmoved, values = [], [], []
         for some_obs, some_actions, some_moves in zip_longest(
             torch.split(obs, chunk), torch.split(raw_actions, chunk), moves
         ):
             distribution, some_values = evaluate_actor_critic(self.policy, self.value_net, some_obs)
             if some_moves is not None:
+                unmoved.append(distribution.log_prob(some_actions))
                 distribution = moved_by(distribution, some_moves)
             log_probs.append(distribution.log_prob(some_actions))
             values.append(some_values)
         data = {"obs": obs, "raw_actions": raw_actions, "log_probs": torch.cat(log_probs)}
+        if unmoved:
+            data["unmoved"] = torch.cat(unmoved)
         data["values"] = torch.cat(values)
         data["advantages"] = self.advantages(rollout, data["values"], self.config.gae_lambda, guide)
         data["returns"] = data["advantages"] + data["values"]
