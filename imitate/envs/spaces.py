@@ -165,7 +165,8 @@ def center_and_scale(space: spaces.Box) -> tuple[Array, Array]:
     """The middle and half the range (D,) of actions. `center + scale * unit` is within the bounds for each unit in
     [-1, 1]: where rounding would leave them, the scale is a trifle smaller."""
     low, high = space.low, space.high
-    center, scale = high / 2 + low / 2, high / 2 - low / 2  # a sum or difference of large bounds is infinite
+    # A sum or difference of large bounds is infinite, and half of the smallest number is 0.
+    center, scale = np.clip(high / 2 + low / 2, low, high), high / 2 - low / 2
     beyond = (center + scale > high) | (center - scale < low)
     scale = np.where(beyond, np.minimum(high - center, center - low), scale)
     while (beyond := (center + scale > high) | (center - scale < low)).any():

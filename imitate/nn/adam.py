@@ -80,7 +80,7 @@ class Adam:
         if not math.isfinite(loss + norm):
             raise FloatingPointError(
                 f"the loss is {float(loss):g} and its gradient's norm {float(norm):g} in update "
-                f"{int(self._count) + 1}: training diverged; lower learning_rate or max_grad_norm"
+                f"{int(self._count) + 1}: training diverged; lower learning_rate"
             )
         self._descend(norm, self._learning_rate)
 
@@ -90,7 +90,7 @@ class Adam:
             self._diverged.zero_()
             raise FloatingPointError(
                 f"the loss or its gradient was not finite in {steps} updates around update {int(self._count)}: "
-                "training diverged; lower learning_rate or max_grad_norm"
+                "training diverged; lower learning_rate"
             )
 
     def place(self) -> int:

@@ -98,6 +98,8 @@ def test_an_action_that_cannot_vary_has_the_unit_0() -> None:
     policy = ActorPolicy(OBS, spaces.Box(np.float32([-1, 0.5]), np.float32([1, 0.5])))
     assert policy.to_unit(torch.tensor([[1.0, 0.5]])).tolist() == [[1.0, 0.0]]
     assert policy.from_unit(torch.tensor([[1.0, -1.0]])).tolist() == [[1.0, 0.5]]
+    least = np.float32([1e-45])  # half of it is 0
+    assert Actor(ActorPolicy(OBS, spaces.Box(least, least))).from_unit(np.float32([[1.0]])) == least
 
 
 def test_actions_of_a_discrete_space_that_starts_elsewhere() -> None:
