@@ -14,7 +14,7 @@ from imitate.errors import InputError, one_line
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Array", "Policy", "Trajectory", "Transitions", "parts_of", "tensor_of"]
+__all__ = ["Array", "Policy", "Trajectory", "Transitions", "parts_of", "tensor_of", "tensors_of"]
 
 
 class Policy(Protocol):
@@ -160,13 +160,13 @@ def tensor_of(array: Array) -> Tensor:
 def parts_of(rows: Tensor, dtype: np.dtype[Any]) -> dict[str, Any]:
     """The inverse of `tensor_of` for rows (B, bytes) uint8 of a structured type: a dict of tensors (B, *shape), with a
     dict for a Dict in a Dict."""
-    return _tensors(as_dict(rows.numpy().view(dtype).reshape(len(rows))))
+    parts: dict[str, Any] = tensors_of(rows.numpy().view(dtype).reshape(len(rows)))
+    return parts
 
 
-def _tensors(parts: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: _tensors(part)
-        if isinstance(part, dict)
-        else tensor_of(np.require(part, requirements=["A", "W"]))
-        for name, part in parts.items()
-    }
+def tensors_of(values: Any) -> Any:
+    """Observations as a network takes them: a tensor, or of Dict observations, or rows of them, a dict of tensors."""
+    parts = values if isinstance(values, Mapping) else as_dict(values)
+    if isinstance(parts, Mapping):
+        return {name: tensors_of(part) for name, part in parts.items()}
+    return tensor_of(np.require(parts, requirements=["C", "A", "W"]))

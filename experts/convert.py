@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
+from imitate.datasets.trajectory import tensors_of
 from imitate.envs.spaces import random_observations, uniform_actions
 from imitate.errors import InputError
 from imitate.experts.find import find_agent
 from imitate.experts.folder import Origin, read_folder, write_folder
 from imitate.experts.placing import Asked, place_agent, spaces_here, trained_spaces
-from imitate.experts.sb3.layers import to_tensors
 from imitate.experts.sb3.zoo_options import time_feature_of
 from imitate.experts.sources import Found, companions, zoo_runs
 from imitate.experts.zips import agent_parts, published_of, read_zip, warn_if_normalised
@@ -129,9 +129,9 @@ def _check_same(
         found = [parts["policy"].act(obs)]
         with torch.inference_mode():
             if parts["oracle"] is not None:
-                found.append(parts["oracle"].heads(to_tensors(obs), torch.from_numpy(acts)).numpy())
+                found.append(parts["oracle"].heads(tensors_of(obs), torch.from_numpy(acts)).numpy())
             if parts["state_values"] is not None:
-                found.append(parts["state_values"](to_tensors(obs)).numpy())
+                found.append(parts["state_values"](tensors_of(obs)).numpy())
         answers.append(found)
     if not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(*answers, strict=True)):
         raise InputError("the converted agent does not act as the zip's; please report this")

@@ -10,6 +10,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from imitate.datasets.trajectory import tensors_of
 from imitate.envs.spaces import Array
 from imitate.experts.sb3.vecnormalize import Normalisation
 
@@ -24,7 +25,6 @@ __all__ = [
     "Normalise",
     "OneHot",
     "compiled",
-    "to_tensors",
 ]
 
 _FEW_ROWS = 64  # above this many, torch is as fast and rounds exactly as SB3 does
@@ -125,7 +125,7 @@ def compiled(network: nn.Sequential) -> Callable[[Any], Array]:
     def forward(values: Any) -> Array:
         if not plain or len(values) > _FEW_ROWS:
             with torch.inference_mode():
-                return np.asarray(network(to_tensors(values)))
+                return np.asarray(network(tensors_of(values)))
         with np.errstate(
             over="ignore", invalid="ignore"
         ):  # extreme observations are the environment's responsibility
@@ -134,15 +134,6 @@ def compiled(network: nn.Sequential) -> Callable[[Any], Array]:
         return np.asarray(values)
 
     return forward
-
-
-def to_tensors(values: Any) -> Any:
-    """Observations as a network takes them: a tensor, or of Dict observations a dict of tensors."""
-    if isinstance(values, Mapping):
-        return {key: to_tensors(value) for key, value in values.items()}
-    if values.dtype.names is not None:  # rows of Dict observations
-        return {name: to_tensors(values[name]) for name in values.dtype.names}
-    return torch.as_tensor(np.ascontiguousarray(values))
 
 
 def _numpy_step(layer: nn.Module) -> Callable[[Array], Array] | None:

@@ -18,13 +18,12 @@ from imitate.aggrevated.gate import GATE, measure_gate
 from imitate.aggrevated.monte_carlo import MonteCarlo
 from imitate.configs.aggrevated import AggreVaTeDConfig
 from imitate.datasets import play
-from imitate.datasets.trajectory import Policy, Trajectory
+from imitate.datasets.trajectory import Policy, Trajectory, tensors_of
 from imitate.envs.make import make_env
 from imitate.envs.seeds import Stream, check_seed, draw_seed, episode_seeds
 from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
-from imitate.experts.sb3.layers import to_tensors
 from imitate.experts.values.critics import QOracle
 
 __all__ = ["OracleReport", "check_critic", "check_oracle"]
@@ -174,7 +173,7 @@ def check_oracle(
     )
     from scipy.stats import spearmanr  # takes half a second, which a run without a critic does not need
 
-    obs = to_tensors(np.concatenate([episode.obs[:-1] for episode in played]))
+    obs = tensors_of(np.concatenate([episode.obs[:-1] for episode in played]))
     actions = torch.from_numpy(np.concatenate([episode.actions for episode in played]))
     with torch.no_grad():
         values = oracle.q(obs, actions).numpy() * oracle.reward_scale
@@ -209,7 +208,7 @@ def _returns_to_go(oracle: QOracle, expert: Policy, episode: Trajectory) -> tupl
     if not episode.terminated:
         last = episode.obs[-1:]
         action = expert.act(last, deterministic=True)
-        following = float(oracle.q(to_tensors(last), torch.from_numpy(action))) * oracle.reward_scale
+        following = float(oracle.q(tensors_of(last), torch.from_numpy(action))) * oracle.reward_scale
         unknown = 1.0
     returns, known = np.empty(len(episode)), np.empty(len(episode), bool)
     for t in reversed(range(len(episode))):

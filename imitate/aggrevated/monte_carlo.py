@@ -12,12 +12,11 @@ import torch
 from torch import Tensor
 
 from imitate.datasets.asking import Askable, asking
-from imitate.datasets.trajectory import Transitions
+from imitate.datasets.trajectory import Transitions, tensors_of
 from imitate.envs.spaces import Array, Space, uniform_actions
 from imitate.envs.stepping import Chooser, stepping
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
-from imitate.experts.sb3.layers import to_tensors
 from imitate.rl.rollout import whole_episodes
 
 __all__ = ["MonteCarlo"]
@@ -79,7 +78,7 @@ class MonteCarlo:
                 rows += self._visits(roll_in, seeds[len(rows) // 2 :], rng)
         except _Spent:
             return None
-        obs, actions, experts, returns = (to_tensors(np.stack(column)) for column in zip(*rows, strict=True))
+        obs, actions, experts, returns = (tensors_of(np.stack(column)) for column in zip(*rows, strict=True))
         ends = torch.ones(len(rows), dtype=torch.bool)
         return Transitions(obs, actions, returns.float(), obs, ends, ~ends, experts)
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from imitate.aggrevated.gate import GATE, PROBED, measure_gate
 from imitate.compare.formatting import counted, number, percent
+from imitate.datasets.trajectory import tensors_of
 from imitate.envs.spaces import Array
 from imitate.experts import Expert
 from imitate.experts.published import best_published
-from imitate.experts.sb3.layers import to_tensors
 from imitate.files import Count, Number
 from imitate.improvement.episodes import Played
 
@@ -37,7 +37,7 @@ class Watched:
         critic, or if the expert is its argmax."""
         if self.expert.oracle is None or not self._rows:
             return None
-        obs, actions = (to_tensors(np.concatenate(column)) for column in zip(*self._rows, strict=True))
+        obs, actions = (tensors_of(np.concatenate(column)) for column in zip(*self._rows, strict=True))
         rng = np.random.default_rng(seed)
         openness = measure_gate(self.expert.oracle, obs, actions, self.expert.action_space, rng).openness
         return None if math.isnan(openness) else openness
