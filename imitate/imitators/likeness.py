@@ -75,13 +75,14 @@ class Likeness:
                     f"the distance from demonstrations is for vectors and numbers, got {space}: "
                     "add --eval-every 0, which keeps the last policy, or --validate-by return"
                 )
+        table = demos.table if episodes is None else demos.table[episodes]
+        share = 1 / every if pairs is None else pairs / int(table["length"].sum())  # of the steps that are shown
+        terminations = int(table["terminated"].sum()) * share
+        if pairs is not None:
+            demos, episodes = shown(demos, episodes, every=every, pairs=pairs, seed=seed)
+            every = 1
         chosen = range(len(demos)) if episodes is None else episodes.tolist()
         recorded = [demos[index] for index in chosen]
-        terminations = sum(each.terminated for each in recorded) / every
-        if pairs is not None:
-            terminations = every * terminations * pairs / sum(map(len, recorded))
-            demos, episodes = shown(demos, episodes, every=every, pairs=pairs, seed=seed)
-            recorded, every = list(demos), 1
         obs = np.concatenate([each.obs[:-1:every] for each in recorded])
         points = self._columns(obs, np.concatenate([each.labels[::every] for each in recorded]))
         self.mean, std = points.mean(0), points.std(0, correction=0)

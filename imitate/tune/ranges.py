@@ -76,10 +76,8 @@ def searched(
         for name in (each.name for each in dataclasses.fields(config))
         if name in ALGORITHMS and ALGORITHMS[name].actions not in ("any", actions)
     }
-    if entry.offline:
-        unused.add(
-            "updates_per_iteration"
-        )  # of an offline learner these only lie between two lines of the log
+    if entry.offline:  # then these only lie between two lines of the log
+        unused.add("updates_per_iteration")
     if entry.inner:
         unused |= ALGORITHMS.keys() - {getattr(config, entry.inner)}
     used = {name: each for name, each in found.items() if name.split(".")[0] not in unused}
