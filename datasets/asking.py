@@ -83,7 +83,9 @@ def acting(policy: Any) -> Callable[[Array, bool], Any]:
     from."""
     act = getattr(policy, "act", policy)
     given: Callable[[Array], Array] = (
-        (lambda obs: obs) if type(policy).__module__.startswith("imitate.") else np.copy
+        (lambda obs: obs)
+        if type(getattr(policy, "policy", policy)).__module__.startswith("imitate.")
+        else np.copy
     )
     if act is not policy and _takes_deterministic(act):
         return lambda obs, deterministic: act(given(obs), deterministic=deterministic)

@@ -187,7 +187,8 @@ def files_beside(path: Path) -> dict[str, Path]:
 def _beside(path: Path) -> list[Path]:
     folders = [path.parent / path.stem, path.parent]
     if path.stem == "best_model" or _CHECKPOINT.fullmatch(path.stem):
-        folders.append(path.parent / re.sub(r"_\d+$", "", path.parent.name))  # the zoo's ENV_1/ENV
+        run = re.sub(r"_\d+(_[0-9a-f-]{36})?$", "", path.absolute().parent.name)
+        folders.append(path.parent / run)  # the zoo's ENV_1/ENV
     return folders
 
 

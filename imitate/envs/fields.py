@@ -182,7 +182,7 @@ def _values_of(part: Space) -> tuple[Any, Any] | None:
     if isinstance(part, spaces.Discrete):
         return part.start, part.n
     if isinstance(part, spaces.MultiDiscrete):
-        return part.start, part.nvec
+        return part.start.astype(np.int64), part.nvec.astype(np.int64)
     return (0, 2) if isinstance(part, spaces.MultiBinary) else None
 
 

@@ -93,7 +93,9 @@ def check_supported(observation_space: Space, action_space: Space) -> None:
             f"observation space {_name(observation_space)} is not supported: wanted {_OBSERVATIONS}; "
             "wrap the environment, e.g. with gymnasium.wrappers.FlattenObservation"
         )
-    for name, space in (("observation", observation_space), ("action", action_space)):
+    known = as_fields(observation_space)
+    parts = [part for _, part, _ in leaves(known)] if isinstance(known, Fields) else [known]
+    for name, space in (*(("observation", part) for part in parts), ("action", action_space)):
         if 0 in (space.shape or ()):
             raise InputError(f"{name} space {space} has no numbers: give it at least one")
     if isinstance(action_space, spaces.Discrete):

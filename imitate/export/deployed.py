@@ -79,7 +79,8 @@ def compare(deployed: Deployed, act: Callable[[Inputs], Array], name: str) -> No
     if found.shape != wanted.shape:
         raise InputError(f"{name} gives actions {found.shape}, wanted {wanted.shape}; please report this")
     if isinstance(deployed.policy.action_space, spaces.Box):
-        error = np.abs(found - wanted) / deployed.policy.scale.clamp(min=1e-38).numpy()  # type: ignore[operator]
+        scale = deployed.policy.scale.numpy()  # type: ignore[operator]
+        error = np.abs(found - wanted) / np.where(scale > 0, scale, 1)
         if not error.max() <= _ACTION_TOLERANCE:
             raise InputError(f"{name} differs from the policy by {error.max():.2g} of its range")
     elif (share := float((found != wanted).reshape(SAMPLES, -1).any(1).mean())) > 0.01:

@@ -126,7 +126,7 @@ class LearnedReward(nn.Module):
             return actions.long() - int(space.start)
         assert isinstance(space, spaces.Box)
         center, scale = (torch.as_tensor(x) for x in (space.high + space.low, space.high - space.low))
-        return ((2 * actions - center) / scale.clamp(min=1e-38)).clamp(-1.0, 1.0).float()
+        return torch.where(scale > 0, (2 * actions - center) / scale, 0.0).clamp(-1.0, 1.0).float()
 
 
 def save_reward(folder: str | Path, reward: LearnedReward) -> None:

@@ -144,8 +144,9 @@ class ActorPolicy(nn.Module):
             return actions.long() - int(self.action_space.start)
         if self.head == "categorical":
             return actions.long() - self.first
+        unit = (actions - self.center) / self.scale  # type: ignore[operator]
         # Bounds that are equal leave nothing to divide by: the unit is 0.
-        return ((actions - self.center) / self.scale.clamp(min=1e-38)).float()  # type: ignore[operator]
+        return torch.where(self.scale > 0, unit, 0.0).float()  # type: ignore[operator, arg-type]
 
     @torch.inference_mode()
     def act(self, obs: Any, *, deterministic: bool = True) -> Array:

@@ -53,7 +53,8 @@ def discounted_returns(
 def explained_variance(errors: Tensor, returns: Tensor) -> float:
     """Share of the variance of returns (B,) that predictions with these errors (B,) explain; 0 if they have none."""
     variance = float(returns.var()) if len(returns) > 1 else 0.0
-    return 1.0 - float(errors.var()) / variance if variance else 0.0
+    rounding = (4 * torch.finfo(returns.dtype).eps * float(returns.abs().max())) ** 2
+    return 1.0 - float(errors.var()) / variance if variance > rounding else 0.0
 
 
 def standardized(samples: Tensor) -> Tensor:

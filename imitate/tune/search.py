@@ -92,7 +92,7 @@ def tune(
             f"every hyperparameter of {base.algorithm} that could be searched is given: leave some out"
         )
     with lock(out, "a search"):
-        _check_same(out, {"run": base.to_json(), "searched": sorted(ranges)})
+        _check_same(out, {"run": base.to_json(), "searched": sorted(ranges)}, fixed)
         study = _study(out)
 
         def objective(trial: optuna.Trial) -> float:
@@ -212,13 +212,17 @@ def _write_best(study: optuna.Study, base: Experiment, out: Path) -> None:
             temporary.write_text(run.to_toml(out), "utf-8")
 
 
-def _check_same(out: Path, search: dict[str, Any]) -> None:
+def _check_same(out: Path, search: dict[str, Any], fixed: Mapping[str, Any]) -> None:
     """Raise InputError if the folder holds another search, or something else."""
     path = out / "search.json"
     if path.exists():
         before = read_json(path, dict[str, Any])
         same = before.get("run") == json.loads(json.dumps(search["run"]))
-        if not same or not set(search["searched"]) <= set(before["searched"]):  # a version before had more
+        known, names = set(before.get("searched", ())), set(search["searched"])
+        now_fixed = any(
+            name.split(".")[0] in fixed for name in known - names
+        )  # or a version before searched more
+        if not same or not names <= known or now_fixed:
             raise InputError(
                 f"{out} holds a search with other settings: give the same ones, or another --out"
             )

@@ -119,9 +119,10 @@ def test_ctrl_c_leaves_the_best_so_far_and_the_search_goes_on(
     assert Path("search/best.toml").read_text() == best
     assert "another --out" in refused(capsys, *command, "--trials", "2", "--vf-coef", "1")
     search = json.loads(Path("search/search.json").read_text())
-    search["searched"].append("steps_between_lines")  # as in a search by a version that searched more
-    Path("search/search.json").write_text(json.dumps(search))
-    assert main([*command, "--trials", "2"]) == 0
+    for name, goes_on in (("num_epochs", False), ("steps_between_lines", True)):  # the first is held now
+        more = search | {"searched": [*search["searched"], name]}  # as by a version that searched more
+        Path("search/search.json").write_text(json.dumps(more))
+        assert main([*command, "--trials", "2"]) == (0 if goes_on else 2)
 
 
 def test_sigterm_says_how_to_go_on(

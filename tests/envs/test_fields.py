@@ -64,12 +64,23 @@ def test_a_tuple_of_observations_has_its_places_for_names() -> None:
         (spaces.Discrete(3, start=-1), 2, "holds 2, wanted -1 to 1"),
         (spaces.MultiDiscrete([3, 2], start=[5, 0]), [4, 1], "holds 4, wanted 5 to 7"),
         (spaces.MultiDiscrete([3, 2]), [1, 2], "holds 2, wanted 0 to 1"),
+        (spaces.MultiDiscrete([128], np.uint8, start=[128]), [100], "holds 100, wanted 128 to 255"),
         (spaces.MultiBinary(2), [0, 2], "holds 2, wanted 0 to 1"),
     ],
 )
 def test_a_part_outside_its_space_is_named(part: spaces.Space[Any], values: Any, said: str) -> None:
     with pytest.raises(Fault, match=f"^'a' of an observation {said}$"):
         in_rows(as_fields(spaces.Dict(a=part)), {"a": np.array(values)})
+
+
+def test_bounds_of_a_narrow_type_are_not_added_in_it() -> None:
+    part = spaces.MultiDiscrete([128], np.uint8, start=[128])
+    assert in_rows(as_fields(spaces.Dict(a=part)), {"a": np.array([200])})["a"] == 200
+
+
+def test_a_part_without_numbers_is_refused() -> None:
+    with pytest.raises(InputError, match=r"observation space .* has no numbers"):
+        check_supported(spaces.Dict(a=BOX, b=spaces.Box(0, 1, (0,))), spaces.Discrete(2))
 
 
 def test_infinity_is_found_in_any_field() -> None:

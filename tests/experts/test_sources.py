@@ -96,7 +96,7 @@ def test_a_single_option_in_config_yml_is_read(tmp_path: Path, caplog: pytest.Lo
 
 
 def test_checkpoints_and_the_best_model_of_a_run_are_normalised(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SB3's callbacks write both beside the folder ENV of the zoo; a checkpoint may have statistics of its own."""
     venv = VecNormalize(DummyVecEnv([lambda: gym.make(CARTPOLE)]))
@@ -117,6 +117,8 @@ def test_checkpoints_and_the_best_model_of_a_run_are_normalised(
             ["CartPole-v1/args.yml", "CartPole-v1/config.yml", "CartPole-v1/vecnormalize.pkl", f"{name}.zip"]
             + (["rl_model_vecnormalize_10_steps.pkl"] if "10" in name else [])
         )
+    monkeypatch.chdir(run)
+    assert load_expert("best_model.zip").normalisation_sha256 == last.normalisation_sha256
     assert not caplog.text
     load_expert(run / "copy.zip", env_id=CARTPOLE)  # any other zip may be of another agent
     assert "copy.zip was trained under VecNormalize, but no vecnormalize.pkl is beside it" in caplog.text

@@ -66,3 +66,5 @@ def test_explained_variance_is_a_share_whatever_the_unit_of_returns(scale: float
 def test_returns_without_variance_have_no_share_to_explain() -> None:
     assert explained_variance(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 3.0])) == 0
     assert explained_variance(torch.tensor([1.0]), torch.tensor([3.0])) == 0
+    rounded = torch.full((64,), 1.1) + 1e-7 * (torch.arange(64) % 2)
+    assert explained_variance(torch.linspace(0, 1, 64), rounded) == 0

@@ -113,13 +113,14 @@ def _uninterrupted() -> Iterator[None]:
         yield
         return
     came: list[int] = []
-    before = {each: signal.signal(each, lambda number, _: came.append(number)) for each in _SIGNALS}
+    known = [each for each in _SIGNALS if signal.getsignal(each) is not None]  # others are not Python's
+    before = {each: signal.signal(each, lambda number, _: came.append(number)) for each in known}
     try:
         yield
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
-        for number in came[:1]:
+        for number in sorted(set(came), key=came.index):
             signal.raise_signal(number)
 
 
