@@ -79,14 +79,10 @@ def _given(obs: Array, error: BaseException) -> str:
 
 def acting(policy: Any) -> Callable[[Array, bool], Any]:
     """The policy's `act`, or the policy itself if it is a function, called with observations and `deterministic`, which
-    a plain controller need not take. A user's gets a copy: it may scale observations in place, and they are learned
-    from."""
+    a plain controller need not take. A user's own code gets copies, since it may change observations in place."""
     act = getattr(policy, "act", policy)
-    given: Callable[[Array], Array] = (
-        (lambda obs: obs)
-        if type(getattr(policy, "policy", policy)).__module__.startswith("imitate.")
-        else np.copy
-    )
+    makers = {type(each).__module__.partition(".")[0] for each in (policy, getattr(policy, "policy", policy))}
+    given: Callable[[Array], Array] = (lambda obs: obs) if makers == {"imitate"} else np.copy
     if act is not policy and _takes_deterministic(act):
         return lambda obs, deterministic: act(given(obs), deterministic=deterministic)
     return lambda obs, deterministic: act(given(obs))  # noqa: ARG005

@@ -138,7 +138,8 @@ def subsample(
 def shown(
     reader: DemoReader, episodes: Array | None, *, every: int, pairs: int | None, seed: int
 ) -> tuple[DemoReader, Array | None]:
-    """What a learner with `demo_every` and `demo_pairs` is shown of `episodes` (None: all), and its episodes."""
+    """The demonstrations that a learner is shown of `episodes` (indices, None: all): each `every`-th step, then `pairs`
+    steps drawn by the seed (None: all). The second value are the episodes left to choose, None: all of them."""
     if every > 1:
         reader, episodes = thinned(reader, every, episodes), None
     if pairs is not None:

@@ -48,7 +48,7 @@ def check_fit(trajectory: Trajectory, info: DemoInfo, path: Path, *, labels: boo
 
 
 def _difference(name: str, space: Space, array: Array) -> str:
-    """How the type or the shape of rows (T, *shape) differs from the space's; empty if it does not."""
+    """The difference in type or shape between rows (T, *shape) and a space, for a message; empty if there is none."""
     if array.dtype == space.dtype and array.shape[1:] == (space.shape or ()):
         return ""
     names = array.dtype.names

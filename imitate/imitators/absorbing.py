@@ -1,4 +1,4 @@
-"""What the end of an episode is worth to a learner whose rewards are made of a discriminator's logits.
+"""The worth of an episode's end to a learner whose rewards are made of a discriminator's logits.
 
 A reward that is never negative pays for staying alive, whatever the expert does, and one that is never positive pays
 for dying (arXiv:1809.02925). The remedy: when an episode terminates, its return continues in an absorbing state, which

@@ -76,9 +76,8 @@ class Likeness:
                     "add --eval-every 0, which keeps the last policy, or --validate-by return"
                 )
         table = demos.table if episodes is None else demos.table[episodes]
-        share = (
-            1 / every if pairs is None else pairs / int(table["length"].sum())
-        )  # of the steps that are shown
+        # Terminations count as often as the steps that are shown.
+        share = 1 / every if pairs is None else pairs / int(table["length"].sum())
         terminations = int(table["terminated"].sum()) * share
         if pairs is not None:
             demos, episodes = shown(demos, episodes, every=every, pairs=pairs, seed=seed)

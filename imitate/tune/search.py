@@ -219,9 +219,8 @@ def _check_same(out: Path, search: dict[str, Any], fixed: Mapping[str, Any]) -> 
         before = read_json(path, dict[str, Any])
         same = before.get("run") == json.loads(json.dumps(search["run"]))
         known, names = set(before.get("searched", ())), set(search["searched"])
-        now_fixed = any(
-            name.split(".")[0] in fixed for name in known - names
-        )  # or a version before searched more
+        # An older version may have searched more, but a value that is fixed now was not the same then.
+        now_fixed = any(name.split(".")[0] in fixed for name in known - names)
         if not same or not names <= known or now_fixed:
             raise InputError(
                 f"{out} holds a search with other settings: give the same ones, or another --out"

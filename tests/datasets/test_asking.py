@@ -12,6 +12,7 @@ import torch
 from gymnasium import spaces
 
 from imitate.datasets.asking import asking
+from imitate.datasets.play import RandomPolicy
 from imitate.envs.trust import trust
 from imitate.errors import Fault, InputError
 from imitate.experts import load_expert
@@ -186,6 +187,8 @@ def test_a_controller_need_not_know_of_randomness() -> None:
 @pytest.mark.parametrize("known", [False, True])
 def test_a_controller_that_scales_observations_in_place_changes_no_record(*, known: bool) -> None:
     class Scales:
+        policy = RandomPolicy(PUSH)  # as of a class around a policy of ours
+
         def act(self, obs: Any, **options: bool) -> Any:
             assert bool(options) is known
             obs *= 0.5

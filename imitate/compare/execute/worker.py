@@ -148,9 +148,11 @@ def curve_returns(comparison: Comparison, policy: Policy) -> list[float]:
 
 
 def _parts(comparison: Comparison, job: Job, whole: Mark) -> dict[int, Mark] | None:
-    """Marks of an offline learner, trained anew on what 1/16, 1/8, 1/4 and 1/2 of the budget pays for; `whole` is that
-    of the run, on all demonstrations. The curve is flat between these points. A share of less than one episode teaches
-    nothing. None if Ctrl-C came first."""
+    """Marks of an offline learner, trained anew on what 1/16, 1/8, 1/4 and 1/2 of the budget pays for. The curve is
+    flat between these points. A share of less than one episode teaches nothing. None if Ctrl-C came first.
+
+    whole   the mark of the run itself, which learned from all demonstrations
+    """
     assert job.demos is not None
     with DemoReader(job.demos) as demos:
         steps = np.cumsum(demos.lengths)
