@@ -6,6 +6,7 @@ The state of a run is kept as data: `weights_only` tensors and NumPy arrays, nev
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -28,9 +29,14 @@ from imitate.files import atomic
 
 __all__ = ["KeepBest"]
 
+logger = logging.getLogger(__name__)
+
 
 class KeepBest(BaseCallback):
-    """Progress bar, validation on fixed seeds, best parameters, and the checkpoint to resume from."""
+    """Progress, validation on fixed seeds, best parameters, and the checkpoint to resume from.
+
+    Progress is a bar on a terminal, otherwise a line for each validation.
+    """
 
     def __init__(
         self,
@@ -48,7 +54,7 @@ class KeepBest(BaseCallback):
         self._grades = dict(sorted(grades.items()))
         self._folder, self._venv, self._every, self._episodes = folder, venv, every, episodes
         self._seed = seed
-        self._bar = tqdm(total=total_steps, unit="step", file=sys.stderr)
+        self._bar = tqdm(total=total_steps, unit="step", file=sys.stderr, disable=None)
         self._next_validation, self._best = every, -np.inf
 
     def _on_step(self) -> bool:
@@ -88,6 +94,8 @@ class KeepBest(BaseCallback):
             self._best = score
             self._write("best", self.model, with_buffer=False)
         self._bar.set_postfix_str(f"return {mean:.1f} +- {std:.1f}")
+        if self._bar.disable:  # not on a terminal
+            logger.info("%d of %d steps: return %.1f +- %.1f", self.num_timesteps, self._bar.total, mean, std)
 
     def save(self) -> None:
         self._write("checkpoint", self.model, with_buffer=True)

@@ -17,6 +17,7 @@ import numpy as np
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.logger import configure
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
 from imitate.envs.make import resolve_env_id
 from imitate.envs.seeds import TEST_SEED, Stream, draw_seed
@@ -64,7 +65,7 @@ def train_expert(
     `keep` holds shares of the steps, in (0, 1). The policy at each of them becomes an expert of lower grade, measured
     like the best one: `out/0.25` for 0.25.
 
-    Raises InputError for an unknown algorithm or environment, an expert in `out`, or fewer steps than one rollout.
+    Raises InputError for an unknown algorithm or environment, an expert in `out`, or too few steps to learn.
     """
     sb3_class(algorithm)
     env_id = resolve_env_id(env_id)
@@ -77,7 +78,7 @@ def train_expert(
     check_counts(settings)
     total_steps = int(steps or settings["n_timesteps"])
     model = make_model(algorithm, env_id, settings, steps=total_steps, seed=seed, env_kwargs=env_kwargs)
-    _check_rollout(model, algorithm, total_steps)
+    _check_steps(model, algorithm, total_steps)
     training.mkdir(parents=True, exist_ok=True)
     model.set_logger(configure(str(training), ["tensorboard"]))
     facts = {
@@ -111,8 +112,13 @@ def train_expert(
     return out
 
 
-def _check_rollout(model: BaseAlgorithm, algorithm: str, steps: int) -> None:
-    """Raise InputError if the steps are not enough for one rollout, which SB3 would finish all the same."""
+def _check_steps(model: BaseAlgorithm, algorithm: str, steps: int) -> None:
+    """Raise InputError if the steps are not enough to learn: SB3 would finish one rollout all the same."""
+    if isinstance(model, OffPolicyAlgorithm) and (random_steps := model.learning_starts) >= steps:
+        raise InputError(
+            f"{algorithm} begins to learn after {random_steps} steps here, and {steps} are all it has: give more, "
+            f"""or --hyperparameters '{{"learning_starts": {steps // 10}}}'"""
+        )
     if (rollout := iteration_steps(model)) > steps:
         raise InputError(
             f"{steps} steps are too few for one rollout of {algorithm}, {rollout} steps: "

@@ -23,7 +23,10 @@ SELDOM = SMALL | {"train_freq": 10}
 """An update at every tenth step."""
 
 
-def test_an_expert_is_written_with_its_critic_and_its_measured_return(tmp_path: Path) -> None:
+def test_an_expert_is_written_with_its_critic_and_its_measured_return(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     train_expert(
         "sac", "Pendulum-v1", tmp_path / "sac", steps=400, command="imitate expert train ...", **SELDOM
     )
@@ -36,6 +39,9 @@ def test_an_expert_is_written_with_its_critic_and_its_measured_return(tmp_path: 
     assert expert.oracle.q(obs, torch.zeros(1, 1)).shape == (1,)
     rows = [json.loads(line) for line in (tmp_path / "sac" / "log.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [200, 400, 400]
+    assert (
+        f"200 of 400 steps: return {rows[0]['mean_return']:.1f} +- " in caplog.text
+    )  # no terminal, so no bar
     assert not (tmp_path / "sac" / "training" / "checkpoint").exists()
     with pytest.raises(InputError, match="exists"):
         train_expert("sac", "Pendulum-v1", tmp_path / "sac", steps=400, **SELDOM)
@@ -149,6 +155,10 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         InputError, match="100 steps are too few for one rollout of ppo, 8192 steps: give more"
     ):
         train_expert("ppo", "Acrobot-v1", tmp_path / "x", steps=100, n_envs=4, n_steps=2_048)
+    with pytest.raises(
+        InputError, match="sac begins to learn after 10000 steps here, and 9000 are all it has"
+    ):
+        train_expert("sac", "MountainCarContinuous-v0", tmp_path / "x", steps=9_000, learning_starts=10_000)
     for wrong, message in (
         ({"n_envs": 0}, "n_envs must be a whole number of at least 1, got 0"),
         ({"n_envs": "x"}, "n_envs must be a whole number of at least 1, got 'x'"),
