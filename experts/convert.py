@@ -28,10 +28,11 @@ SAMPLES = 1_000
 """Random observations for which the converted agent must do exactly what the zip's does."""
 
 
-def convert(spec: str, folder: Path, *, env_id: str | None = None) -> None:
+def convert(spec: str, folder: Path, *, env_id: str | None = None, vecnormalize: str | None = None) -> None:
     """Write the SB3 agent that `zoo:`, `hub:` or the path of a zip names as an expert's folder, whole or not at all.
 
-    env_id   its environment, if the zip names none
+    env_id        its environment, if the zip names none
+    vecnormalize  as in `load_expert`
 
     Raises InputError if there is no such zip, if it can't be rebuilt without running its code, if it is not for
     `env_id`, or if `folder` exists.
@@ -43,7 +44,7 @@ def convert(spec: str, folder: Path, *, env_id: str | None = None) -> None:
         raise InputError(f"{spec} is safetensors and JSON already")
     if folder.exists():
         raise InputError(f"{folder} exists already: choose another folder")
-    _convert(found, spec, folder, env_id)
+    _convert(found, spec, folder, env_id, vecnormalize)
 
 
 def convert_all(zoo: Path, out: Path) -> Iterator[tuple[str, str]]:
@@ -61,17 +62,19 @@ def convert_all(zoo: Path, out: Path) -> Iterator[tuple[str, str]]:
     for run in runs:
         name = f"{run.entry}_{run.number}"
         try:
-            _convert(companions(run.agent), f"zoo:{run.entry}", out / name, None)
+            _convert(companions(run.agent), f"zoo:{run.entry}", out / name)
         except InputError as error:
             yield name, str(error)
         else:
             yield name, ""
 
 
-def _convert(found: Found, source: str, folder: Path, env_id: str | None) -> None:
+def _convert(
+    found: Found, source: str, folder: Path, env_id: str | None = None, vecnormalize: str | None = None
+) -> None:
     if env_id and found.env_id and env_id != found.env_id:
         raise InputError(f"{source} is for {found.env_id}, not for {env_id}: leave --env out")
-    agent, env_id = read_zip(found), env_id or found.env_id
+    agent, env_id = read_zip(found, vecnormalize), env_id or found.env_id
     if env_id is None:
         raise InputError(f"{source} doesn't say which environment it is for: name it with --env")
     if folder.exists():
@@ -87,7 +90,7 @@ def _convert(found: Found, source: str, folder: Path, env_id: str | None) -> Non
         place_agent(agent, found, Asked(source, env_id, None, None), time_feature=time_feature)
     keys = list(observations.spaces) if isinstance(observations, spaces.Dict) else []
     spec, normalisation = agent.spec(observations, actions, None), agent.normalisation(keys)
-    if normalisation is None:
+    if normalisation is None and vecnormalize is None:
         warn_if_normalised(agent, found, source)
     mean, std = published_of(spec.algorithm, env_id, found, source)
     results = {"mean_reward": mean, "std_reward": std}

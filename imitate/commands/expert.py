@@ -151,6 +151,7 @@ def convert(
     out: tyro.conf.Positional[Path],
     /,
     env: str | None = None,
+    vecnormalize: str | None = None,
     all: bool = False,
 ) -> int:
     """Write an SB3 zip as safetensors and JSON, without unpickling it; it loads as an expert and acts the same.
@@ -159,16 +160,18 @@ def convert(
         spec: a .zip, zoo:ALGO/ENV or hub:ORG/REPO; with --all a copy of rl-trained-agents
         out: the folder to write; with --all a folder for IMITATE_ZOO_DIR
         env: the environment, if the zip names none
+        vecnormalize: file of normalisation statistics, or none; by default the one in the same folder
         all: convert every agent; those that can't be are listed with the reason, and the exit status is 2
     """
     from imitate.experts import convert as conversion  # torch takes a second
 
     if not all:
-        conversion.convert(spec, out, env_id=env)
+        conversion.convert(spec, out, env_id=env, vecnormalize=vecnormalize)
         print(out)
         return 0
-    if env is not None:
-        raise InputError("--env is for one zip: leave it out with --all")
+    for name, given in ("env", env), ("vecnormalize", vecnormalize):
+        if given is not None:
+            raise InputError(f"--{name} is for one zip: leave it out with --all")
     done = 0
     problems = []
     for name, problem in conversion.convert_all(Path(spec), out):

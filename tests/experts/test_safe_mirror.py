@@ -134,6 +134,24 @@ def test_one_zip(
         assert said in capsys.readouterr().err
 
 
+def test_statistics_that_lie_elsewhere_or_are_left_out(
+    made_zoo: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = next((made_zoo / "sac").rglob("*.zip"))
+    (statistics,) = (made_zoo / "sac").rglob("vecnormalize.pkl")
+    own = tmp_path / "own.zip"
+    own.write_bytes(agent.read_bytes())
+    for given in (str(statistics), "none"):
+        out = tmp_path / Path(given).stem
+        arguments = ["expert", "convert", str(own), str(out), "--env", PENDULUM, "--vecnormalize", given]
+        assert main(arguments) == 0
+        same(load_expert(own, env_id=PENDULUM, vecnormalize=given), load_expert(out))
+    assert load_expert(tmp_path / "vecnormalize").normalisation is not None
+    assert load_expert(tmp_path / "none").normalisation is None
+    assert "vecnormalize" not in caplog.text  # nothing to warn of
+    assert main(["expert", "convert", "--all", str(made_zoo), str(out), "--vecnormalize", "none"]) == 2
+
+
 def test_a_mirror_is_not_converted_again(
     made_zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
