@@ -99,7 +99,8 @@ def dart(learner: Policy, obs: Array, labels: Array, action_space: gym.Space[Any
         _warn(wrong)
         return f"random:{min(1.0, wrong):.6g}"
     assert isinstance(action_space, spaces.Box)
-    errors = (np.asarray(actions, np.float64) - labels) / ((action_space.high - action_space.low) / 2)
+    spans = (action_space.high - action_space.low) / 2
+    errors = (np.asarray(actions, np.float64) - labels) / np.where(spans > 0, spans, 1)
     covariance = errors.T @ errors / len(errors)
     if not covariance.any():
         raise InputError("the learner makes no errors here, so DART has no noise to add: leave --noise out")

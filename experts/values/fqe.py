@@ -66,8 +66,10 @@ class FittedQ(nn.Module):
             self.encoder = Encoder(observation_space, (), "relu", normalize=True)
             inputs = self.encoder.features
             if isinstance(action_space, spaces.Box):
-                self.register_buffer("low", torch.as_tensor(action_space.low, dtype=torch.float32))
-                self.register_buffer("high", torch.as_tensor(action_space.high, dtype=torch.float32))
+                low, high = action_space.low, action_space.high
+                high = np.where(high > low, high, low + 1)  # equal bounds have no range to scale by
+                self.register_buffer("low", torch.as_tensor(low, dtype=torch.float32))
+                self.register_buffer("high", torch.as_tensor(high, dtype=torch.float32))
                 inputs += int(np.prod(action_space.shape))
             self.twins = Twins([inputs, *config.hidden, self.num_actions or 1])
         self.returns = RunningMoments()

@@ -42,6 +42,14 @@ def test_the_covariance_is_that_of_the_errors_in_half_ranges() -> None:
     assert disturbed[:, 0].std() == pytest.approx(np.sqrt(0.125), rel=0.05)
 
 
+def test_two_equal_bounds_have_no_errors() -> None:
+    box, labels = spaces.Box(np.float32([-1, 2]), np.float32([1, 2])), np.tile(np.float32([0, 2]), (8, 1))
+    assert (
+        dart(Off(labels, np.float32([0.5, 0]), 4), labels, labels, box)
+        == "gaussian:[[0.125, 0.0], [0.0, 0.0]]"
+    )
+
+
 def test_discrete_errors_become_a_probability() -> None:
     """3 of 10 are wrong; a random action of 4 differs in 3 of 4 cases, so 0.4 of the actions are drawn."""
     labels = np.zeros(10, np.int64)

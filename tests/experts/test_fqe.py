@@ -124,6 +124,12 @@ def test_actions_count_from_the_first_one() -> None:
     )
 
 
+def test_two_equal_bounds_have_a_value() -> None:
+    box = spaces.Box(np.float32([-1, 2]), np.float32([1, 2]))
+    critic = FittedQ(spaces.Discrete(3), box, CONFIG, seed=0)
+    assert critic.q(torch.tensor([0]), torch.tensor([[0.5, 2.0]])).isfinite().all()
+
+
 def test_finds_the_slope_in_a_continuous_action() -> None:
     # One step: Q(s, a) = r = -(a - s)^2, best at a = s; actions from -2 to 2.
     critic = FittedQ(spaces.Box(-1, 1, (1,)), spaces.Box(-2, 2, (1,)), CONFIG, seed=0)
