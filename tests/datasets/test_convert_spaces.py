@@ -93,6 +93,7 @@ def test_random_spaces_round_trip(recorded: tuple[DemoInfo, list[Trajectory]], n
 
 
 @pytest.mark.attack
+@pytest.mark.timeout(1800)
 @given_recordings
 @settings(repeatable, max_examples=400)
 def test_many_random_spaces_round_trip(recorded: tuple[DemoInfo, list[Trajectory]], name: str) -> None:
