@@ -32,9 +32,16 @@ def quick(out: Path, algorithm: str = "dagger") -> Path:
 
 def test_the_interval_by_hand() -> None:
     """Seeds' means 2 and 10: variance 32 / 2 = 16 with one degree of freedom. Episodes' 3 and 9: 18 / 2 = 9 with one.
-    Residuals of +-1: 4 / (1 * 1) / (2 * 2) = 1, which is in both. Degrees 25^2 / (16^2 + 9^2) = 1.8546: t is 4.6426."""
+    Residuals of +-1: 4 / (1 * 1) / (2 * 2) = 1, which is in both, so the variance is 16 + 9 - 1 = 24. Degrees
+    24^2 / (16^2 + 9^2) = 1.7092: t is 5.0863."""
     low, high = interval([[0.0, 4.0], [6.0, 14.0]])
-    assert (low, high) == pytest.approx((6 - 4.6426 * math.sqrt(24), 6 + 4.6426 * math.sqrt(24)), abs=0.01)
+    assert (low, high) == pytest.approx((6 - 5.0863 * math.sqrt(24), 6 + 5.0863 * math.sqrt(24)), abs=0.01)
+
+
+def test_noise_alone_leaves_the_degrees_of_the_seeds() -> None:
+    """Seeds' means -1 and 1: variance 2 / 2 = 1 with one degree of freedom. The episodes' means are both 0. Residuals
+    of +-2: 16 / 4 = 4, more than there is, so the variance is that of the seeds: Student's 12.706."""
+    assert interval([[1.0, -3.0], [-1.0, 3.0]]) == pytest.approx((-12.706, 12.706), abs=1e-3)
 
 
 def test_an_interval_holds_its_own_value() -> None:
