@@ -41,9 +41,12 @@ Curve = list[tuple[float, float, float | None, float]]
 
 @dataclass(frozen=True)
 class Task:
-    """Returns on the same test episodes: teacher (E,), random (E,) and each learner (S, E)."""
+    """Returns on the same test episodes: teacher (E,), random (E,) and each learner (S, E).
 
-    name: str
+    Tasks with one `env` and several teachers have the same episodes, and the same runs of learners without a teacher.
+    """
+
+    env: str
     teacher: Array
     random: Array
     learners: Mapping[str, Array]
@@ -129,9 +132,9 @@ def aggregate(
 
 
 def _draws(tasks: Sequence[Task], learner: str, episodes: bool) -> Array:
-    """Bootstrap draws (count,) of the interquartile mean."""
-    drawn = []
-    for number, task in enumerate(tasks):
+    """Bootstrap draws (count,) of the interquartile mean. Tasks of one environment draw the same seeds and episodes."""
+    drawn, envs = [], [task.env for task in tasks]
+    for task in tasks:
         played = (task.learners[learner], task.random, task.teacher)
         if not episodes:  # one, which is the mean of all
             played = (
@@ -139,7 +142,7 @@ def _draws(tasks: Sequence[Task], learner: str, episodes: bool) -> Array:
                 played[1].mean(keepdims=True),
                 played[2].mean(keepdims=True),
             )
-        drawn.append(drawn_scores(*played, seed=number))
+        drawn.append(drawn_scores(*played, seed=envs.index(task.env)))
     return iqms(np.concatenate(drawn, 1))
 
 
@@ -149,7 +152,7 @@ def pair(imitator: Mapping[str, Any], other: Mapping[str, Any], teachers: Mappin
     assert teacher is not None
     random = np.array(imitator.get("random_returns") or np.full(len(teacher), imitator["random"]))
     learners = {"aggrevated": returns(imitator), "dagger": returns(other)}
-    return Task(imitator["row"], teacher, random, learners)
+    return Task(imitator["env"], teacher, random, learners)
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,7 @@ class Frozen:
         """Every task that the learner has a run of; with `to_best` a score of 1 is the best return known."""
         return [
             Task(
-                name,
+                task.env,
                 np.full(self.record["episodes"], KNOWN["best"][task.env]["return"])
                 if to_best
                 else self.reference("teacher", name),

@@ -60,9 +60,9 @@ def p_value(a: Any, b: Any) -> float:
         parts.append((x.mean(1).var(ddof=1) / seeds, seeds - 1))
         rest = x - x.mean(1, keepdims=True) - x.mean(0) + x.mean()
         noise += (rest**2).sum() / ((seeds - 1) * (episodes - 1)) / (seeds * episodes)
-    total = sum(part for part, _ in parts)
-    variance = max(total - noise, *(part for part, _ in parts))
-    degrees = total**2 / sum(part**2 / free for part, free in parts if part)
+    variance = max(sum(part for part, _ in parts) - noise, *(part for part, _ in parts))
+    degrees = variance**2 / sum(part**2 / free for part, free in parts)
+    degrees = max(degrees, min(free for part, free in parts if part))
     return float(2 * stats.t.sf(abs(by_episode.mean()) / math.sqrt(variance), degrees))
 
 

@@ -6,6 +6,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -77,3 +78,13 @@ def test_costs_are_read_from_the_curve_or_from_the_end(frozen: Any) -> None:
     assert frozen.cost("ppo").reached == 0
     assert frozen.cost("bc", level=0.5).reached == 1  # of its two runs
     assert frozen.cost("bc", level=0.5).steps == float("inf")  # the median of 100 and of never
+
+
+def test_runs_beside_two_teachers_of_one_environment_are_drawn_once(frozen: Any) -> None:
+    """Four runs with scores 0, 0.2, 0.8 and 1. A second, equal task has the same runs and tells nothing new: twice each,
+    the middle half is the same too. Drawn apart, its interval would be narrower by sqrt(2)."""
+    evidence = importlib.import_module("evidence")
+    runs = {"ppo": np.array([[0.0, 0.0], [0.1, 0.3], [0.7, 0.9], [0.9, 1.1]])}
+    once, other = (evidence.Task(env, np.ones(2), np.zeros(2), runs) for env in ("Ant-v5", "Hopper-v5"))
+    assert evidence.aggregate([once, once], "ppo") == evidence.aggregate([once], "ppo")
+    assert evidence.aggregate([once, other], "ppo").low > evidence.aggregate([once], "ppo").low
