@@ -88,6 +88,12 @@ class Frozen:
         row = self.record["rows"].get(name_of(learner, task, self.plan), {"seeds": {}})
         return [row["seeds"][seed] for seed in sorted(row["seeds"], key=int)]
 
+    def distinct_runs(self, learner: str) -> int:
+        """Runs of a learner. One without a teacher is only one run, though `runs` has it for each task of its
+        environment."""
+        rows = {name_of(learner, task, self.plan) for task in self.plan.tasks}
+        return sum(len(self.record["rows"][row]["seeds"]) for row in rows if row in self.record["rows"])
+
     def reference(self, who: str, task: str, part: str = "returns") -> Array:
         """Returns (E,) of `teacher` or `random` in the test, or in the curves' episodes (`curve`)."""
         return np.array(self.record["references"][task][who][part], float)

@@ -80,11 +80,21 @@ def test_costs_are_read_from_the_curve_or_from_the_end(frozen: Any) -> None:
     assert frozen.cost("bc", level=0.5).steps == float("inf")  # the median of 100 and of never
 
 
-def test_runs_beside_two_teachers_of_one_environment_are_drawn_once(frozen: Any) -> None:
-    """Four runs with scores 0, 0.2, 0.8 and 1. A second, equal task has the same runs and tells nothing new: twice each,
-    the middle half is the same too. Drawn apart, its interval would be narrower by sqrt(2)."""
+@pytest.mark.usefixtures("frozen")  # for its path
+def test_runs_beside_two_teachers_of_one_environment_are_drawn_once() -> None:
+    """Four runs with scores 0, 0.2, 0.8 and 1. A second, equal task has the same runs and tells nothing new: twice
+    each, the middle half is the same too. Drawn apart, its interval would be narrower by sqrt(2)."""
     evidence = importlib.import_module("evidence")
     runs = {"ppo": np.array([[0.0, 0.0], [0.1, 0.3], [0.7, 0.9], [0.9, 1.1]])}
     once, other = (evidence.Task(env, np.ones(2), np.zeros(2), runs) for env in ("Ant-v5", "Hopper-v5"))
     assert evidence.aggregate([once, once], "ppo") == evidence.aggregate([once], "ppo")
     assert evidence.aggregate([once, other], "ppo").low > evidence.aggregate([once], "ppo").low
+
+
+def test_a_run_beside_two_teachers_is_one_run(frozen: Any) -> None:
+    """Of BipedalWalker there are two teachers."""
+    frozen.record["rows"]["ppo-bipedalwalker-v3"] = {"seeds": {"100": run(1, 2), "101": run(1, 2)}}
+    for task in ("bipedalwalker-ppo", "bipedalwalker-tqc"):
+        frozen.record["references"][task] = references(0, 300)
+    assert frozen.distinct_runs("ppo") == 3
+    assert frozen.cost("ppo").runs == 5
