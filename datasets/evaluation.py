@@ -83,18 +83,21 @@ class Evaluation:
     def __str__(self) -> str:
         if not len(self.returns):
             return f"no episode ended within {self.steps} steps"
+        if len(self.returns) == 1:  # which says nothing of others
+            return f"return {self.mean:.2f} in 1 episode of {self.lengths[0]} steps"
         low, high = self.ci95
-        interval = "" if math.isnan(low) else f", 95 % interval of the mean {low:.2f} to {high:.2f}"
         shortest, longest = self.lengths.min(), self.lengths.max()
         return (
-            f"return {self.mean:.2f} +- {self.std:.2f} (IQM {self.iqm:.2f}{interval}) over {len(self.returns)} "
-            f"episodes of {shortest} to {longest} steps (mean {self.lengths.mean():.1f})"
+            f"return {self.mean:.2f} +- {self.std:.2f} (IQM {self.iqm:.2f}, 95 % interval of the mean {low:.2f} to "
+            f"{high:.2f}) over {len(self.returns)} episodes of {shortest} to {longest} steps "
+            f"(mean {self.lengths.mean():.1f})"
         )
 
     def to_json(self) -> dict[str, Any]:
+        """Plain data. `std` and `ci95` of a single episode are null, since it says nothing of others."""
         return {
             "mean": self.mean,
-            "std": self.std,
+            "std": None if math.isnan(self.ci95[0]) else self.std,
             "iqm": self.iqm,
             "ci95": None if math.isnan(self.ci95[0]) else list(self.ci95),
             "returns": self.returns.tolist(),

@@ -75,6 +75,7 @@ def _eval_result(env_id: str, result: Evaluation) -> Any:
     """The measured return as the hub's `EvalResult`."""
     from huggingface_hub import EvalResult
 
+    spread = f" +/- {result.std:.2f}" if len(result.returns) > 1 else ""
     return EvalResult(
         task_type="reinforcement-learning",
         task_name="reinforcement-learning",
@@ -82,7 +83,7 @@ def _eval_result(env_id: str, result: Evaluation) -> Any:
         dataset_name=env_id,
         metric_type="mean_reward",
         metric_name="mean_reward",
-        metric_value=f"{result.mean:.2f} +/- {result.std:.2f}",
+        metric_value=f"{result.mean:.2f}{spread}",
         metric_args={"episodes": len(result.returns), "seed": TEST_SEED, "ci95": result.to_json()["ci95"]},
         verified=False,
     )

@@ -60,6 +60,14 @@ def test_it_is_read_back_and_replaced(
     same(demos, Path(in_our_format(spec, CARTPOLE)))  # the commit of before
 
 
+def test_the_card_of_one_episode_claims_no_interval(hub: Hub, tmp_path: Path) -> None:
+    one = str(tmp_path / "one.h5")
+    assert main(["collect", CARTPOLE, "--episodes", "1", "--out", one]) == 0
+    assert main(["data", "push", one, "org/demos"]) == 0
+    card = hub.files(REPO)["README.md"].decode()
+    assert "| mean return | 500.00 |\n| returns | 500.00 to 500.00 |\n" in card
+
+
 @pytest.mark.parametrize("format", ["lerobot", "csv"])
 def test_other_formats(format: str, hub: Hub, demos: Path) -> None:
     pytest.importorskip("pyarrow")

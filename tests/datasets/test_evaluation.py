@@ -115,6 +115,10 @@ def test_an_environment_with_a_time_limit_keeps_it() -> None:
 def test_the_interval_of_a_mean_is_students() -> None:
     few = Evaluation(np.array([1.0, 2.0, 6.0]), np.ones(3, np.int64))
     assert few.ci95 == pytest.approx(stats.t.interval(0.95, 2, 3.0, stats.sem([1.0, 2.0, 6.0])))
-    one = Evaluation(np.array([1.0]), np.ones(1, np.int64))
-    assert "interval" not in str(one)
+
+
+def test_one_episode_has_no_spread() -> None:
+    one = Evaluation(np.array([7.0]), np.array([12]))
+    assert str(one) == "return 7.00 in 1 episode of 12 steps"  # it was "return 7.00 +- 0.00 ..."
     assert one.to_json()["ci95"] is None
+    assert one.to_json()["std"] is None

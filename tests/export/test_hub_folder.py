@@ -227,3 +227,12 @@ def test_downloads_are_bounded(hub: Hub) -> None:
     hub.put("models/org/large", {"policy.bin": b"0" * 100})
     with pytest.raises(InputError, match="100 bytes in 1 files, over the limit of 99"):
         the_hub.fetch(the_hub.find("org/large"), ["policy.bin"], 99)
+
+
+def test_a_card_of_one_episode_claims_no_interval(tmp_path: Path) -> None:
+    run, out = run_of(tmp_path / "run"), str(tmp_path / "out")
+    assert main(["export", str(run), "--to", "hub", "--episodes", "1", "--out", out]) == 0
+    card = ModelCard.load(tmp_path / "out" / "README.md")
+    (mean,) = json.loads((tmp_path / "out" / "evaluation.json").read_text())["returns"]
+    assert f"**Mean return {mean:.2f}**, over 1 deterministic episode (seed" in card.text
+    assert card.data.eval_results[0].metric_value == f"{mean:.2f}"
