@@ -18,7 +18,7 @@ import numpy as np
 
 from imitate.compare import Comparison, compare
 from imitate.compare.statistics.finished_runs import read_outcome
-from imitate.files import versions
+from imitate.files import machine, versions, write_json
 
 RECORD = Path(__file__).parent / "results" / "aggrevated-suite.json"
 FORMS = ("aggrevated", "aggrevated:aggrevate", "aggrevated:notebook-a", "aggrevated:notebook-b")
@@ -65,6 +65,12 @@ def run(env_id: str, seeds: int, out: Path, workers: int | None) -> dict[str, An
     }
 
 
+def keep(env_id: str, record: dict[str, Any]) -> None:
+    """Write one environment to the record, with the machine that measured it."""
+    known = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    write_json(RECORD, known | {env_id: record | {"machine": machine(), "versions": versions()}})
+
+
 def show(env_id: str, record: dict[str, Any]) -> None:
     print(
         f"\n{env_id}, {record['budget']} steps; expert {record['expert_mean']:.1f}, random {record['random']:.1f}\n"
@@ -87,6 +93,5 @@ if __name__ == "__main__":
     arguments = parser.parse_args()
     for name in arguments.env:
         record = run(name, arguments.seeds, arguments.out, arguments.workers)
-        known = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-        RECORD.write_text(json.dumps(known | {name: record, "versions": versions()}, indent=1) + "\n")
+        keep(name, record)
         show(name, record)

@@ -4,7 +4,7 @@
 
 The demonstrations of a task and seed are recorded once, for all settings. Returns are of 50 deterministic episodes, the
 same for all; `fresh_error` is the mean squared error on the expert's actions in up to 10 other episodes. Writes
-results/bc-grid.json after each run, and does not repeat what is there.
+results/bc-grid.json after each run, and does not repeat what is there. Each run names its own machine.
 """
 
 from __future__ import annotations
@@ -216,13 +216,14 @@ def main(
     torch.set_num_threads(1)
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {"results": {}}
     described = {name: asdict(setting) for name, setting in SETTINGS.items()}
-    record |= {"base": BASE, "settings": described, "machine": machine(), "versions": versions()}
+    record |= {"base": BASE, "settings": described}
     with tempfile.TemporaryDirectory() as folder:
         for task, seed, name in itertools.product(tasks, seeds, settings):
             results = record["results"].setdefault(task, {}).setdefault(name, {})
             if str(seed) not in results and not (SETTINGS[name].continuous and task in DISCRETE):
                 files = [recorded(task, each, Path(folder)) for each in (seed, OTHER_SEED)]
-                results[str(seed)] = measure(task, name, seed, *files)
+                about = {"machine": machine(), "versions": versions()}
+                results[str(seed)] = measure(task, name, seed, *files) | about
                 write_json(RECORD, record)
 
 

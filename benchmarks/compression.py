@@ -4,7 +4,8 @@
 
 The data are random actions in CartPole, HalfCheetah, PixelCartPole, and Breakout in grey and in colour, in chunks like
 `DemoWriter`'s. If `hdf5plugin` is installed, LZ4, Blosc and Zstandard are measured too. Rates are MB of raw data per
-CPU second, the best of three measurements. With `--data` the others keep their record.
+CPU second, the best of three measurements. With `--data` the others keep their record. New ones name their own
+machine.
 """
 
 from __future__ import annotations
@@ -100,18 +101,16 @@ def measure(data: Array, options: dict[str, Any]) -> dict[str, float]:
 
 
 def main(states: int = 20_000, frames: int = 3_000, data: tuple[str, ...] = DATA) -> None:
-    found: dict[str, Any] = json.loads(RECORD.read_text())["found"]
+    record: dict[str, Any] = json.loads(RECORD.read_text())
+    found = record["found"]
     for which in data:
         rows = observations(which, states if DATA.index(which) < 2 else frames)
         raw = rows.nbytes // len(rows)
-        found[which] = {"raw": raw, "filters": {}}
+        found[which] = {"raw": raw, "filters": {}, "machine": machine(), "versions": versions()}
         for name, options in filters().items():
             found[which]["filters"][name] = measure(rows, options)
             print(which, raw, name, found[which]["filters"][name], flush=True)
-    write_json(
-        RECORD,
-        {"states": states, "frames": frames, "machine": machine(), "versions": versions(), "found": found},
-    )
+    write_json(RECORD, record | {"states": states, "frames": frames})
 
 
 if __name__ == "__main__":
