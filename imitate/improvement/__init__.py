@@ -1,4 +1,4 @@
-"""Finds the way to improve on an expert that pays, on a budget of environment steps, and proves it."""
+"""Finds the way to improve on an expert that pays, on a budget of environment steps, and tests it."""
 
 from __future__ import annotations
 
