@@ -23,6 +23,8 @@ __all__ = ["reproduce"]
 
 logger = logging.getLogger(__name__)
 
+_ROUNDED = 1e-3  # a summary's means have three decimals
+
 
 def reproduce(argv: list[str]) -> int:
     def command(
@@ -115,7 +117,7 @@ def _reproduced(name: str, row: Row, seeds: range, out: Path | None) -> dict[str
         means.append(mean)
     summary, mean = read_summaries().get(name), statistics.fmean(means)
     among = None if summary is None else prediction_interval(summary.means, len(means))
-    agrees = None if among is None else among[0] - 1e-6 <= mean <= among[1] + 1e-6
+    agrees = None if among is None else among[0] - _ROUNDED <= mean <= among[1] + _ROUNDED
     several = f"{len(means)} seed{'s' * (len(means) > 1)}"
     return {
         "row": name,

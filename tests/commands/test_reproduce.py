@@ -18,7 +18,7 @@ from imitate.cli import main
 from imitate.reproduce.experiments import read_experiments
 from imitate.reproduce.rows import Row
 from imitate.reproduce.run_row import run_seed
-from imitate.reproduce.summaries import read_summaries
+from imitate.reproduce.summaries import Summary, read_summaries
 
 
 @pytest.fixture
@@ -126,6 +126,17 @@ def test_a_row_outside_its_interval(capsys: pytest.CaptureFixture[str], returns:
     returns["--seed 1000"] = 499.0
     assert main(["reproduce", "ppo-cartpole"]) == 1
     assert "OUTSIDE 500.0 to 500.0, a point, since its seeds are all alike" in capsys.readouterr().out
+
+
+def test_a_mean_that_the_summary_rounds_agrees_with_itself(
+    capsys: pytest.CaptureFixture[str], returns: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three seeds that all make -254 / 3, which is -84.667 in summaries.json: a point, 0.0003 away."""
+    alike = {"ppo-acrobot": Summary((-84.667,) * 3, None, None, -500.0, 1, 1.0)}
+    monkeypatch.setattr(module, "read_summaries", lambda: alike)
+    returns["--seed 1000"] = -254 / 3
+    assert main(["reproduce", "ppo-acrobot"]) == 0
+    assert "inside" in capsys.readouterr().out
 
 
 def test_the_failing_form_runs_beside_the_working_one(
