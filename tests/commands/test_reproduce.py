@@ -208,9 +208,9 @@ def test_a_run_of_stable_baselines3_is_recorded_with_its_settings_and_steps(
 ) -> None:
     monkeypatch.setattr("imitate.reproduce.run_row.subprocess", SimpleNamespace(run=in_this_process))
     train = (
-        "imitate expert train --algo dqn --env CartPole-v1 --steps 300 --eval-episodes 1 --seed 7 --out run"
+        "imitate expert train --algo dqn --env CartPole-v1 --steps 1100 --eval-episodes 1 --seed 7 --out run"
     )
     found = run_seed([train, "imitate evaluate run --episodes 2 --json"], tmp_path)
-    assert found["env_steps"] == 300
+    assert found["env_steps"] == 1100
     assert found["config"]["learning_starts"] == 1000  # the zoo's
     assert len(found["returns"]) == 2
