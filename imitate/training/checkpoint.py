@@ -18,7 +18,7 @@ from imitate.files import Count, Number
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_state
 
-__all__ = ["CHECKPOINT", "Account", "Checkpoint", "append", "continued", "require_finite"]
+__all__ = ["CHECKPOINT", "Account", "Checkpoint", "append", "checked", "continued", "require_finite"]
 
 logger = logging.getLogger(__name__)
 
@@ -96,6 +96,18 @@ def continued(path: Path, size: int) -> Iterator[IO[bytes]]:
         file.truncate(whole)
         file.seek(whole)
         yield file
+
+
+def checked(metrics: Any) -> dict[str, float]:
+    """What a learner's step returned, which may be a user's own. Raises InputError if it is not a dict of numbers."""
+    if not isinstance(metrics, dict):
+        raise InputError(f"the learner's step returned a {type(metrics).__name__}, wanted a dict of numbers")
+    for name, value in metrics.items():
+        if not isinstance(value, float | int):
+            raise InputError(
+                f"the learner's step returned {name} as a {type(value).__name__}: take float({name})"
+            )
+    return metrics
 
 
 def append(file: IO[bytes], row: dict[str, Any]) -> int:

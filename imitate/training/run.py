@@ -36,7 +36,15 @@ from imitate.imitators.learned_reward import LearnedReward, LearnsReward, save_r
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import check_like, load_state, save_state
 from imitate.nn.stored_policy import save_policy
-from imitate.training.checkpoint import CHECKPOINT, Account, Checkpoint, append, continued, require_finite
+from imitate.training.checkpoint import (
+    CHECKPOINT,
+    Account,
+    Checkpoint,
+    append,
+    checked,
+    continued,
+    require_finite,
+)
 from imitate.training.process import cpu_seconds, interruptible, keep_freed_memory
 
 __all__ = ["Progress", "Run", "Snapshot", "Validate"]
@@ -206,8 +214,12 @@ class Run:
 
     def _iterate(self, limit: int) -> None:
         """One iteration of at most `limit` steps, then validation and checkpoint if due."""
-        account = self.account
-        metrics = self.learner.step(limit)
+        account, before = self.account, self.learner.env_steps
+        metrics = checked(self.learner.step(limit))
+        if (taken := self.learner.env_steps - before) > limit:
+            raise InputError(
+                f"the learner's step took {taken} environment steps, at most {limit} were left to it"
+            )
         account.iterations += 1
         account.episode_steps = metrics.get("train_length", account.episode_steps)
         counts = {

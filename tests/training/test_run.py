@@ -271,3 +271,38 @@ def test_a_paused_run_is_resumed_with_the_same_schedule(tmp_path: Path) -> None:
     assert Run(limited(), tmp_path, budget=60, until=60, checkpoint=checkpoint).finish()
     assert limits == [60, 50, 40, 30, 20, 10]
     assert json.loads((tmp_path / "finished.json").read_text())["env_steps"] == 60
+
+
+class Mistaken(Counter):
+    """A user's own learner, whose step takes more than its limit, or returns this."""
+
+    def __init__(self, returned: Any = None, *, beyond: int = 0) -> None:
+        super().__init__(counter().policy)
+        self.returned, self.beyond = returned, beyond
+
+    def step(self, limit: int | None = None) -> Any:
+        metrics = super().step(limit)
+        self.env_steps += self.beyond
+        return metrics if self.beyond else self.returned
+
+
+def test_a_step_beyond_its_limit_is_refused(tmp_path: Path) -> None:
+    """10 steps and 3 more, of 12."""
+    with pytest.raises(
+        InputError, match="step took 13 environment steps, at most 12 were left to it; 13 steps"
+    ):
+        Run(Mistaken(beyond=3), tmp_path, budget=12).finish()
+    assert not (tmp_path / "finished.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        (None, "step returned a NoneType, wanted a dict of numbers; 10 steps are kept"),
+        ({"length": 2, "q_loss": np.float32(1)}, r"returned q_loss as a float32: take float\(q_loss\)"),
+        ({"mean_q": np.zeros(2)}, "returned mean_q as a ndarray"),
+    ],
+)
+def test_metrics_that_are_no_numbers_are_named(returned: Any, said: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=said):
+        Run(Mistaken(returned), tmp_path, budget=20).finish()
