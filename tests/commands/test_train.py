@@ -112,6 +112,8 @@ def test_a_learner_of_ones_own_is_trained_measured_and_repeated() -> None:
     done = in_a_process("train", "--config", "run/config.json", "--out", "o")
     assert done.returncode == 2
     assert "say `imitate train` or `imitate compare --add` my_learner:Mine" in done.stderr
+    # Measuring its policy needs no code of the learner's.
+    assert in_a_process("evaluate", "run", "--episodes", "1").returncode == 0
     Path("run/finished.json").unlink()
     assert main(["train", own, "--resume", "run"]) == 0
 
