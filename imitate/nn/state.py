@@ -15,7 +15,7 @@ from torch import Tensor
 from imitate.errors import LARGEST, InputError, one_line
 from imitate.files import atomic, plain_json
 
-__all__ = ["check_like", "load_parts", "load_state", "parts_state", "save_state"]
+__all__ = ["check_like", "check_state", "load_parts", "load_state", "parts_state", "save_state"]
 
 _TENSOR = "tensor:"
 
@@ -23,17 +23,23 @@ _TENSOR = "tensor:"
 def save_state(path: str | Path, state: dict[str, Any]) -> None:
     """Write nested dicts, lists, tensors and plain values atomically.
 
-    Raises InputError if the file can't be written; its previous content is kept.
+    Raises InputError if the file can't be written, or as `check_state` does; its previous content is kept.
     """
     tensors: dict[str, Tensor] = {}
     skeleton = _take_out(state, "", tensors)
+    copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     try:
         with atomic(Path(path)) as temporary:
-            save_file(tensors, temporary, metadata={"state": json.dumps(skeleton)})
+            save_file(copies, temporary, metadata={"state": json.dumps(skeleton)})
     except safetensors.SafetensorError as error:  # a full disk raises this too, not OSError
         raise InputError(
             f"{path} can't be written ({one_line(error)}): make room on the disk; what was there before is kept"
         ) from error
+
+
+def check_state(state: dict[str, Any]) -> None:
+    """Raise InputError that names the first value which a state can't hold, such as a NumPy array."""
+    _take_out(state, "", {})
 
 
 def load_state(path: str | Path) -> dict[str, Any]:
@@ -106,13 +112,18 @@ def load_parts(owner: object, state: dict[str, Any], *names: str) -> None:
 
 def _take_out(node: Any, path: str, tensors: dict[str, Tensor]) -> Any:
     if isinstance(node, Tensor):
-        tensors[path] = node.detach().cpu().contiguous().clone()
+        tensors[path] = node
         return _TENSOR + path
     if isinstance(node, dict):
         # An optimiser's state has integer keys, which JSON would turn into strings.
         return {"keys": list(node), "values": [_take_out(v, f"{path}/{k}", tensors) for k, v in node.items()]}
     if isinstance(node, list | tuple):
         return [_take_out(child, f"{path}/{i}", tensors) for i, child in enumerate(node)]
+    if not isinstance(node, str | float | NoneType) and not (isinstance(node, int) and abs(node) < 1 << 64):
+        raise InputError(
+            f"the state's {path} is a {type(node).__name__}, wanted tensors, text, numbers of at most 64 bits, lists "
+            "or dicts: make a tensor of an array, and seed random numbers anew from a count"
+        )
     return node
 
 

@@ -18,7 +18,16 @@ from imitate.files import Count, Number
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_state
 
-__all__ = ["CHECKPOINT", "Account", "Checkpoint", "append", "checked", "continued", "require_finite"]
+__all__ = [
+    "CHECKPOINT",
+    "Account",
+    "Checkpoint",
+    "append",
+    "check_policy",
+    "checked",
+    "continued",
+    "require_finite",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -96,6 +105,17 @@ def continued(path: Path, size: int) -> Iterator[IO[bytes]]:
         file.truncate(whole)
         file.seek(whole)
         yield file
+
+
+def check_policy(policy: Any) -> None:
+    """Raise InputError if a learner's policy is not one that a run can store."""
+    if (
+        type(policy) is not ActorPolicy
+    ):  # a subclass would be loaded as an ActorPolicy, which acts differently
+        raise InputError(
+            f"the learner's policy is a {type(policy).__name__}: a run stores and loads an imitate.ActorPolicy alone; "
+            "train others in Python, and measure them with imitate.evaluate"
+        )
 
 
 def checked(metrics: Any) -> dict[str, float]:

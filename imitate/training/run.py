@@ -34,13 +34,14 @@ from imitate.errors import DISK_FULL, InputError, one_line
 from imitate.files import write_json
 from imitate.imitators.learned_reward import LearnedReward, LearnsReward, save_reward
 from imitate.nn.policy import ActorPolicy
-from imitate.nn.state import check_like, load_state, save_state
+from imitate.nn.state import check_like, check_state, load_state, save_state
 from imitate.nn.stored_policy import save_policy
 from imitate.training.checkpoint import (
     CHECKPOINT,
     Account,
     Checkpoint,
     append,
+    check_policy,
     checked,
     continued,
     require_finite,
@@ -123,6 +124,8 @@ class Run:
             self._go_on(checkpoint)
         else:
             self._require_enough()
+            check_policy(learner.policy)
+            check_state(learner.state_dict())
         self._began = time.monotonic() - self.account.wall_seconds
         self._cpu_began = cpu_seconds() - self.account.cpu_seconds
 

@@ -306,3 +306,25 @@ def test_a_step_beyond_its_limit_is_refused(tmp_path: Path) -> None:
 def test_metrics_that_are_no_numbers_are_named(returned: Any, said: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=said):
         Run(Mistaken(returned), tmp_path, budget=20).finish()
+
+
+@pytest.mark.parametrize("kept", [np.zeros(2), 1 << 100, {1, 2}])
+def test_a_state_that_could_not_be_resumed_is_refused_before_the_first_step(
+    kept: Any, tmp_path: Path
+) -> None:
+    class Forgetful(Counter):
+        def state_dict(self) -> dict[str, Any]:
+            return super().state_dict() | {"rng": [{"inc": kept}]}
+
+    with pytest.raises(InputError, match=f"the state's /rng/0/inc is a {type(kept).__name__}, wanted"):
+        Run(Forgetful(counter().policy), tmp_path, budget=20)
+
+
+def test_a_policy_that_would_not_be_loaded_as_it_is_is_refused_before_the_first_step(tmp_path: Path) -> None:
+    class Residual(ActorPolicy):
+        """It would come back as an ActorPolicy, which acts differently."""
+
+    with pytest.raises(
+        InputError, match="policy is a Residual: a run stores and loads an imitate.ActorPolicy"
+    ):
+        Run(Counter(Residual(spaces.Discrete(2), spaces.Discrete(2))), tmp_path, budget=20)
