@@ -152,7 +152,7 @@ def drawn(reader: DemoReader, pairs: int, seed: int, episodes: Array | None = No
 
     Raises InputError if there are fewer.
     """
-    chosen = np.arange(len(reader)) if episodes is None else episodes
+    chosen = reader.chosen(episodes)
     starts, lengths = reader.table["start"][chosen], reader.lengths[chosen]
     steps = np.concatenate(
         [np.arange(start, start + length) for start, length in zip(starts, lengths, strict=True)]

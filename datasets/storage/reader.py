@@ -224,9 +224,9 @@ class DemoReader:
         """Split episodes (by default all) at random into (train, held-out), both sorted; at least one is held out if
         holdout > 0.
 
-        Raises InputError if nothing would be left to train on.
+        Raises InputError if nothing would be left to train on, or as `chosen` does.
         """
-        episodes = np.arange(len(self)) if episodes is None else episodes
+        episodes = self.chosen(episodes)
         count = len(episodes)
         usual = 0 <= holdout < 1
         held_out = max(1, round(holdout * count)) if usual and holdout else 0
@@ -280,7 +280,7 @@ class DemoReader:
         If the steps fit in half of `memory_limit` bytes, they are read once and kept. Otherwise they are streamed:
         random blocks of the file fill a window, which is shuffled.
         """
-        selected = self._select(episodes)
+        selected = self.chosen(episodes)
         return self._shuffler.epoch(self.table, selected, batch_size, rng, fields, memory_limit)
 
     def transitions(
@@ -290,10 +290,13 @@ class DemoReader:
 
         Raises InputError if they take more than `memory_limit` bytes.
         """
-        selected = self._select(episodes)
+        selected = self.chosen(episodes)
         return load_transitions(self._learned, self.info.frame_stack, self.table, selected, memory_limit)
 
-    def _select(self, episodes: Sequence[int] | Array | None) -> Array:
+    def chosen(self, episodes: Sequence[int] | Array | None) -> Array:
+        """Indices of episodes as an array (default: all). Raises InputError if the file lacks one, and for a mask."""
+        if np.asarray(episodes).dtype == bool:
+            raise InputError("episodes are a mask, wanted their indices: take np.flatnonzero(mask)")
         selected = np.arange(len(self)) if episodes is None else np.asarray(episodes, np.int64)
         if len(selected) and not (selected.min() >= 0 and selected.max() < len(self)):
             raise InputError(

@@ -73,9 +73,8 @@ def replay_of(
     every     1: all steps; n: each n-th one of an episode, and the last one if that terminates it
     executed  take the actions that earned the recorded rewards, otherwise those to imitate; noise makes them differ
     """
-    chosen = range(len(demos)) if episodes is None else episodes.tolist()
     rollouts = []
-    for episode in (demos[index] for index in chosen):
+    for episode in (demos[index] for index in demos.chosen(episodes).tolist()):
         episode = replace(episode, rewards=rewarded(episode))
         for part in (episode,) if every == 1 else _single_steps(episode, every):
             given = torch.as_tensor(part.actions if executed else part.labels)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from gymnasium import spaces
 from numpy.testing import assert_array_equal
 
 from imitate.datasets import DemoInfo, DemoReader, DemoWriter, InputError, Trajectory, episodes
+from imitate.datasets.edit import drawn
 from imitate.datasets.storage.columns import Column
 
 FIELDS = ("obs", "next_obs", "actions", "labels", "rewards", "terminated", "truncated")
@@ -206,6 +207,22 @@ def test_what_can_not_be_asked_for(reader: DemoReader) -> None:
     with pytest.raises(InputError, match="hold out"):
         reader.split(0.9999, np.random.default_rng(0))
     assert list(reader.batches(8, np.random.default_rng(0), episodes=[])) == []
+
+
+def test_a_mask_of_episodes_is_refused(reader: DemoReader) -> None:
+    """As indices, it would be the first two episodes again and again."""
+    mask, rng = reader.lengths > 10, np.random.default_rng(0)
+    asks: list[Callable[[], object]] = [
+        lambda: reader.minibatches(5, rng, episodes=mask),
+        lambda: reader.transitions(mask),
+        lambda: reader.split(0.1, rng, mask),
+        lambda: drawn(reader, 5, 0, mask),
+    ]
+    for ask in asks:
+        with pytest.raises(
+            InputError, match=r"episodes are a mask, wanted their indices: take np.flatnonzero"
+        ):
+            ask()
 
 
 def test_holding_out_a_little_holds_out_one(tmp_path: Path) -> None:
