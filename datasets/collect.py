@@ -15,6 +15,7 @@ from gymnasium.spaces import Box
 from tqdm import tqdm
 
 from imitate.datasets import play
+from imitate.datasets.asking import Askable, acting
 from imitate.datasets.noise import ActionNoise
 from imitate.datasets.storage.fit import outside
 from imitate.datasets.storage.reader import DemoReader
@@ -51,7 +52,7 @@ _SAME_WHEN_RESUMED = (
 
 
 def collect(
-    policy: Policy,
+    policy: Askable,
     envs: VecEnv,
     out: str | Path,
     info: DemoInfo,
@@ -66,7 +67,7 @@ def collect(
     progress: bool = False,
     report: Callable[[int], None] | None = None,
 ) -> DemoReader:
-    """Record episodes of `policy` in the file `out` and open it.
+    """Record episodes of `policy`, which may be a function of observations, in the file `out` and open it.
 
     info       how to play: seed, deterministic, noise, frame_stack; and whether to keep the actions
     episodes   record this many: numbers 0 .. episodes-1, where number n has the seed `episode_seeds(seed)[n]`
@@ -127,8 +128,8 @@ def collect(
         most = _MOST_IN_A_ROW * envs.num_envs  # all begin again after a failure
         strays = False
         for trajectory in begin() if on_failure == "stop" else _skipping(begin, skip, most):
+            writer.append(trajectory)  # which checks that it fits `info`
             strays = strays or _said_to_stray(trajectory, info)
-            writer.append(trajectory)
             over[int(trajectory.info["seed"])] += 1
             meter.show()
         if skipped and not len(writer):
@@ -252,9 +253,10 @@ class _Meter:
 class _Watched:
     """The policy, wrapped to count steps and to flush the file while episodes, which may take minutes, are running."""
 
-    def __init__(self, policy: Policy, envs: VecEnv, writer: DemoWriter) -> None:
-        self._policy = policy
+    def __init__(self, policy: Askable, envs: VecEnv, writer: DemoWriter) -> None:
+        self._act = acting(policy)  # which gives a user's code copies, and not what is recorded
         self.source: str = getattr(policy, "source", "")  # names it in messages
+        self.action_space = getattr(policy, "action_space", envs.single_action_space)
         self._envs = envs
         self._writer = writer
         self._steps = writer.num_steps  # recorded, or in unfinished episodes
@@ -262,7 +264,8 @@ class _Watched:
     def act(self, obs: Array, *, deterministic: bool = True) -> Array:
         self._steps += int(np.count_nonzero(self._envs.running))
         self._writer.flush_due()
-        return self._policy.act(obs, deterministic=deterministic)
+        actions: Array = self._act(obs, deterministic)
+        return actions
 
     def until(self, steps: int, seeds: Iterable[int]) -> Iterator[int]:
         """Seeds while fewer than `steps` steps are recorded or in unfinished episodes.

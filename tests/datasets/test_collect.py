@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from counting import CountingEnv, Cycling, counting_envs, info_of
 from forked import Script
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from imitate.cli import main
 from imitate.datasets import DemoReader, InputError, collect, episode_seeds, make_env, validate
@@ -336,3 +336,37 @@ def test_a_file_says_how_it_was_recorded(tmp_path: Path, capsys: pytest.CaptureF
     assert len(facts["expert_sha256"]) == 64
     assert facts["expert_return"] == 500
     assert facts["versions"]["gymnasium"]
+
+
+def test_spaces_that_are_not_those_of_the_environments_are_named(tmp_path: Path) -> None:
+    envs = counting_envs(2)
+    info = replace(info_of(envs), observation_space=gym.spaces.Box(-1, 1, (3,), np.float32))
+    with pytest.raises(
+        InputError, match=r"obs are \w+ \(2,\), the space is Box\(-1.0, 1.0, \(3,\), float32\)"
+    ):
+        collect(Cycling(), envs, tmp_path / "demos.h5", info, episodes=2, seed=0)
+
+
+class Scaling:
+    """Scales observations in place, takes no `deterministic`, and was trained for wider bounds."""
+
+    action_space = gym.spaces.Box(-3, 3, (1,), np.float32)
+
+    def act(self, obs: Any) -> Any:
+        obs *= 0
+        return np.full((len(obs), 1), 2.5, np.float32)
+
+
+@pytest.mark.parametrize("policy", [Scaling(), Scaling().act], ids=["object", "function"])
+def test_a_policy_of_ones_own_is_asked_as_everywhere_and_changes_no_record(
+    policy: Any, tmp_path: Path
+) -> None:
+    envs = SyncVecEnv([lambda: make_env("Pendulum-v1")])  # its actions are in [-2, 2]
+    info = replace(info_of(envs, seed=0), env_id="Pendulum-v1")
+    if isinstance(policy, Scaling):
+        with collect(policy, envs, tmp_path / "demos.h5", info, episodes=1) as demos:
+            assert (demos[0].actions == 2).all()
+            assert_allclose(np.hypot(demos[0].obs[:, 0], demos[0].obs[:, 1]), 1, rtol=1e-6)  # cosine and sine
+    else:  # nobody knows what it was trained for
+        with pytest.raises(Fault, match=r"the policy answered with 2.5, which is not in Box"):
+            collect(policy, envs, tmp_path / "demos.h5", info, episodes=1)
