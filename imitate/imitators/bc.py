@@ -170,7 +170,7 @@ class BC:
         """Learn from the demonstrations' `episodes` (indices, by default all).
 
         loss    in place of `bc_loss`: from (policy, distribution for B observations, actions (B, ...) in the policy's
-                units) to (B,)
+                units) to (B,); `step` raises InputError if it gives another shape
         """
         demos, episodes = shown(
             demos, episodes, every=config.demo_every, pairs=config.demo_pairs, seed=draw_seed(seed, 2)
@@ -193,7 +193,7 @@ class BC:
                 f"{observations} and hidden {list(config.hidden or ())}; take members 1"
             )
         rng = np.random.default_rng(draw_seed(seed))
-        episodes = np.arange(len(demos)) if episodes is None else episodes
+        episodes = demos.chosen(episodes)
         few = config.demo_every > 1 or config.demo_pairs is not None or len(episodes) * config.holdout < 1
         holdout = 0.0 if few else config.holdout
         self.trained_on, self.heldout = demos.split(holdout, rng, episodes)
@@ -230,7 +230,7 @@ class BC:
             prepared, labels = self.inputs(obs, labels)
             for member in self.members:
                 actor = member.actor
-                loss = self._loss(actor, actor(prepared), actor.to_unit(labels)).mean()
+                loss = self._losses(actor, prepared, labels).mean()
                 member.update(loss, learning_rate)
                 total += loss.detach() / len(self.members)
             self.updates += 1
@@ -243,13 +243,22 @@ class BC:
         }
         return metrics | (self._validate(rng) if len(self.heldout) else {})
 
+    def _losses(self, policy: ActorPolicy, prepared: Tensor, labels: Tensor) -> Tensor:
+        """The loss (B,) of prepared observations. Raises InputError if one that was handed in gives another shape."""
+        losses = self._loss(policy, policy(prepared), policy.to_unit(labels))
+        if losses.shape != (len(labels),):
+            raise InputError(
+                f"the loss has the shape {tuple(losses.shape)}, wanted ({len(labels)},): one each"
+            )
+        return losses
+
     @torch.inference_mode()
     def _validate(self, rng: np.random.Generator) -> dict[str, float]:
         losses, agreements = [], []
         for batch in self.demos.minibatches(_EVALUATION_BATCH, rng, episodes=self.heldout):
             obs, labels = (part.to(self.device) for part in batch)
             prepared = self.policy.encoder.prepare(obs)
-            losses.append(self._loss(self.policy, self.policy(prepared), self.policy.to_unit(labels)))
+            losses.append(self._losses(self.policy, prepared, labels))
             agreements.append(agreement(self.policy, prepared, labels))
         return {
             "heldout_loss": float(torch.cat(losses).mean()),

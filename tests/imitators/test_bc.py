@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +146,25 @@ def test_a_loss_that_is_handed_in_takes_the_place_of_bcs(tmp_path: Path) -> None
 
     plain, twice = (BC(config, demos=demos, seed=0, loss=loss).step() for loss in (None, doubled))
     assert twice["loss"] == pytest.approx(2 * plain["loss"])
+
+
+@pytest.mark.parametrize("shape", ["()", "(32, 1)", "(32, 32)"])
+def test_a_loss_that_is_not_one_number_a_pair_is_refused(shape: str, tmp_path: Path) -> None:
+    """The mean of a column minus a row would be taken over all pairs of pairs."""
+    demos = recorded(tmp_path, "CartPole-v1", load_expert("CartPole-v1:ppo"), 1)
+    wrong: dict[str, Callable[[Tensor], Tensor]] = {
+        "()": torch.mean,
+        "(32, 1)": lambda losses: losses[:, None],
+        "(32, 32)": lambda losses: losses[:, None] - losses,
+    }
+    learner = BC(
+        BCConfig(batch_size=32),
+        demos=demos,
+        seed=0,
+        loss=lambda policy, distribution, actions: wrong[shape](bc_loss(policy, distribution, actions)),
+    )
+    with pytest.raises(InputError, match=re.escape(f"the loss has the shape {shape}, wanted (32,)")):
+        learner.step()
 
 
 def test_the_loss_of_continuous_actions_is_in_units_of_half_the_range() -> None:
