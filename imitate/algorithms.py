@@ -352,6 +352,7 @@ def is_own(name: str) -> bool:
 def _own(name: str) -> Algorithm:
     """The entry of the user's own learner. It follows the protocol above, has its settings beside it as
     `LearnerConfig`, and needs the arguments of its constructor."""
+    import dataclasses
     import inspect
 
     from imitate.envs.trust import import_typed
@@ -361,19 +362,22 @@ def _own(name: str) -> Algorithm:
         name.rpartition(":")[2],
     )
     learner = getattr(module, class_name, None)
-    if not inspect.isclass(learner) or not inspect.isclass(getattr(module, f"{class_name}Config", None)):
+    config = getattr(module, f"{class_name}Config", None)
+    if not inspect.isclass(learner) or not dataclasses.is_dataclass(config):
         raise InputError(
             f"{name}: {module.__name__} must have a class {class_name} and its settings {class_name}Config, "
-            "as CONTRIBUTING.md describes"
+            "a dataclass, as CONTRIBUTING.md describes"
         )
-    takes = inspect.signature(learner).parameters
-    given = ("seed", "device", *(("episodes",) if "demos" in takes else ()))
-    lacking = [name for name in given if name not in takes]
-    if lacking and not any(each.kind is each.VAR_KEYWORD for each in takes.values()):
+    signature = inspect.signature(learner)
+    needs = tuple(need for need in get_args(Need) if need in signature.parameters)
+    given = ("seed", "device", *(("episodes",) if "demos" in needs else ()), *needs)
+    try:
+        signature.bind(config, **dict.fromkeys(given))
+    except TypeError as error:
         raise InputError(
-            f"{name} is given {', '.join(given)} by keyword and does not take {', '.join(lacking)}"
-        )
+            f"{name} is given its config, and by keyword {', '.join(given)}: {error}; it may also name "
+            f"{', '.join(need for need in get_args(Need) if need not in needs)}"
+        ) from error
     summary = (inspect.getdoc(learner) or "the user's own").splitlines()[0].rstrip(".")
-    needs = tuple(need for need in get_args(Need) if need in takes)
     path = f"{module.__name__}:{class_name}"
     return Algorithm(class_name, summary, path, f"{path}Config", needs, structured=True)

@@ -202,6 +202,22 @@ class NoSeed(Mine):
 
 
 NoSeedConfig = MineConfig
+
+
+class OneEnv(Mine):
+    def __init__(self, config, *, env, seed, device="cpu"):
+        super().__init__(config, envs=env, seed=seed, device=device)
+
+
+OneEnvConfig = MineConfig
+
+
+class Plain(Mine):
+    pass
+
+
+class PlainConfig:
+    total_steps = 600
 '''
 
 
@@ -245,8 +261,17 @@ def test_a_learner_of_ones_own_takes_part(module: str, tmp_path: Path) -> None:
     ):
         job_of(small(f"{module}:NoConfig"), out)
     trust(f"{module}:NoSeed")
-    with pytest.raises(InputError, match=r"NoSeed is given seed, device by keyword and does not take seed$"):
+    with pytest.raises(
+        InputError, match=r"NoSeed is given its config, and by keyword seed, .*keyword argument .seed"
+    ):
         job_of(small(f"{module}:NoSeed"), out)
+    trust(f"{module}:OneEnv", f"{module}:Plain")
+    with pytest.raises(
+        InputError, match=r"missing a required .*'env'; it may also name envs, demos, expert, store$"
+    ):
+        job_of(small(f"{module}:OneEnv"), out)
+    with pytest.raises(InputError, match=r"its settings PlainConfig, a dataclass"):
+        job_of(small(f"{module}:Plain"), out)
 
 
 def test_a_file_does_not_choose_what_is_imported(module: str, tmp_path: Path) -> None:
