@@ -79,8 +79,16 @@ def _given(obs: Array, error: BaseException) -> str:
 
 def acting(policy: Any) -> Callable[[Array, bool], Any]:
     """The policy's `act`, or the policy itself if it is a function, called with observations and `deterministic`, which
-    a plain controller need not take. A user's own code gets copies, since it may change observations in place."""
+    a plain controller need not take. A user's own code gets copies, since it may change observations in place.
+
+    Raises InputError if it is neither.
+    """
     act = getattr(policy, "act", policy)
+    if not callable(act):
+        raise InputError(
+            f"a policy is an object with act(obs), or a function of observations, got a {type(policy).__name__}: "
+            "imitate.load_expert loads one by its name, and `lambda obs: model.predict(obs)[0]` asks one of SB3's"
+        )
     makers = {type(each).__module__.partition(".")[0] for each in (policy, getattr(policy, "policy", policy))}
     given: Callable[[Array], Array] = (lambda obs: obs) if makers == {"imitate"} else np.copy
     if act is not policy and _takes_deterministic(act):

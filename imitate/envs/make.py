@@ -155,6 +155,10 @@ def resolve_env_id(env_id: str) -> str:
     Raises InputError for an unknown id, naming the nearest known one, and for `module:Env-v0` if the user did not
     type the module and the environment isn't registered yet (see `imitate.envs.trust`).
     """
+    if not isinstance(env_id, str):
+        raise InputError(
+            f"an environment is named by its id, got a {type(env_id).__name__}: gym.register gives one of yours an id"
+        )
     if "NoFrameskip" in env_id or env_id.startswith("ALE/"):
         import ale_py
 

@@ -180,6 +180,14 @@ class Single:
         return np.array([x, y])
 
 
+@pytest.mark.parametrize("given", ["CartPole-v1:ppo", SimpleNamespace(predict=lambda obs: (obs, None))])
+def test_what_can_not_be_asked_is_no_fault_of_its_code(given: Any) -> None:
+    with pytest.raises(
+        InputError, match=f"got a {type(given).__name__}: imitate.load_expert .* asks one of SB3's"
+    ):
+        asking(given, PUSH)
+
+
 def test_a_controller_need_not_know_of_randomness() -> None:
     assert asking(Plain(), PUSH)(OBS).tolist() == OBS.tolist()
 

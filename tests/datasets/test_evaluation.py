@@ -17,6 +17,7 @@ from imitate.datasets.evaluation import Evaluation, evaluate, play
 from imitate.envs.make import make_env
 from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
+from imitate.errors import InputError
 
 
 class Zero:
@@ -122,3 +123,9 @@ def test_one_episode_has_no_spread() -> None:
     assert str(one) == "return 7.00 in 1 episode of 12 steps"  # it was "return 7.00 +- 0.00 ..."
     assert one.to_json()["ci95"] is None
     assert one.to_json()["std"] is None
+
+
+def test_an_environment_is_named_by_its_id() -> None:
+    env: Any = make_env("CartPole-v1")
+    with pytest.raises(InputError, match=r"named by its id, got a .*: gym.register gives one of yours an id"):
+        evaluate(Zero(), env)
