@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import lazy_loader
+
+from imitate.errors import InputError
 
 if TYPE_CHECKING:
     from imitate.compare.backends import Backend
@@ -40,8 +43,11 @@ def compare(
     be another way to carry out the runs, such as `imitate.compare.backends.ray.Ray()`. Neither changes the results.
     Call this function under `if __name__ == "__main__":`, since worker processes import the calling script.
 
-    Raises InputError as `Comparison` and `carry_out` do, or if no learner finished.
+    Raises InputError as `Comparison` and `carry_out` do, if no learner finished, and in a worker that imports a script
+    which calls it elsewhere.
     """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):  # as multiprocessing.spawn asks it
+        raise InputError('call compare under `if __name__ == "__main__":`, since workers import the script')
     from imitate.compare.execute.carry_out import carry_out
     from imitate.compare.plan.comparison import Comparison
     from imitate.compare.report.report import write_report

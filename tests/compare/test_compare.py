@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import multiprocessing
 import signal
 import time
 from contextlib import closing
@@ -176,3 +177,11 @@ def test_interrupted_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert metrics.read_bytes().startswith(done)
     assert len(metrics.read_bytes()) > len(done)
     assert result.exists()
+
+
+def test_a_worker_that_imports_a_script_without_a_guard_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(multiprocessing.current_process(), "_inheriting", True, raising=False)
+    with pytest.raises(InputError, match="call compare under `if __name__ =="):
+        compare(Comparison("CartPole-v1", ("ppo",)), tmp_path)
