@@ -84,8 +84,9 @@ class SyncVecEnv:
     It is faster than `gymnasium.vector.SyncVectorEnv` for small environments. Every episode is reset with its own seed,
     so it can be repeated on its own.
 
-    Raises a `Fault` if an environment raises, or if its answers have another form than Gymnasium's or hold NaN or
-    infinity. If a reset fails after the last step of an episode, this step is still returned, and the next one raises.
+    Raises InputError for another number of actions, and a `Fault` if an environment raises, or if its answers have
+    another form than Gymnasium's or hold NaN or infinity. If a reset fails after the last step of an episode, this step
+    is still returned, and the next one raises.
     """
 
     def __init__(self, env_fns: Sequence[Callable[[], Env]]) -> None:
@@ -120,6 +121,10 @@ class SyncVecEnv:
     def step(self, actions: Array) -> Step:
         if self._reset_fault is not None:
             raise self._reset_fault
+        if len(actions) != self.num_envs:
+            raise InputError(
+                f"got {len(actions)} actions for {self.num_envs} environments: give one for each"
+            )
         final_obs = self._obs.copy()
         rewards = np.zeros(self.num_envs, np.float32)
         terminated = np.zeros(self.num_envs, bool)

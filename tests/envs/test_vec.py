@@ -7,10 +7,12 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from counting import counting_envs
 
 from imitate.envs.backends.pool import PoolVecEnv
 from imitate.envs.backends.processes import ProcessPool
 from imitate.envs.vec import SyncVecEnv
+from imitate.errors import InputError
 
 
 class _From3(gym.Env[int, int]):
@@ -32,3 +34,11 @@ def test_idle_environments_show_an_observation_of_the_space(make: Any) -> None:
     np.testing.assert_array_equal(envs.reset([0]), [4, 4, 4])
     assert envs.running.tolist() == [True, False, False]
     np.testing.assert_array_equal(envs.step(np.zeros(3, int)).obs, [5, 4, 4])
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_another_number_of_actions_is_no_fault_of_an_environment(count: int) -> None:
+    envs = counting_envs(2)
+    envs.reset([0, 1])
+    with pytest.raises(InputError, match=f"^got {count} actions for 2 environments: give one for each$"):
+        envs.step(np.zeros(count, int))
