@@ -29,9 +29,9 @@ from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stacked import CriticShape
 from imitate.nn.state import load_parts, parts_state
-from imitate.rl.batches import Batch, means, parted, replay_of, tensors_of
+from imitate.rl.batches import Batch, batch_of, means, parted, replay_of
 from imitate.rl.continuous import Critics, PolicyNet, critic_loss
-from imitate.rl.td3 import first, smoothed_targets
+from imitate.rl.td3 import first_value, smoothed_targets
 
 __all__ = ["TD3BC", "TD3BCConfig", "actor_gradient"]
 
@@ -115,7 +115,7 @@ class TD3BC:
         for begin in range(0, due, _DRAWN):
             count = min(_DRAWN, due - begin)
             samples = self.replay.sample(count * self.config.batch_size, rng)
-            history += [self.update(batch) for batch in parted([tensors_of(samples, self.policy)], count)]
+            history += [self.update(batch) for batch in parted([batch_of(samples, self.policy)], count)]
         self.iteration += 1
         return means(history) | {"progress": self.updates / self.config.max_updates}
 
@@ -142,7 +142,7 @@ class TD3BC:
 
         def gradient(outputs: Tensor) -> Tensor:
             nonlocal cloning
-            values, slopes = self.critics.slope(obs, outputs.tanh(), first)
+            values, slopes = self.critics.slope(obs, outputs.tanh(), first_value)
             weight = self.config.alpha / values.abs().mean().clamp(min=1e-6)
             by_outputs, cloning = actor_gradient(outputs, actions, slopes, weight)
             return by_outputs

@@ -19,13 +19,13 @@ from imitate.rl.actor import encode
 from imitate.rl.replay import Replay, Samples
 from imitate.rl.rollout import Rollout
 
-__all__ = ["Batch", "means", "parted", "replay_of", "tensors_of"]
+__all__ = ["Batch", "batch_of", "means", "parted", "replay_of"]
 
 Batch = dict[str, Tensor]
 """Columns over B samples: obs and next_obs (prepared), actions, returns, discounts (0 if the episode terminated)."""
 
 
-def tensors_of(samples: Samples, policy: ActorPolicy) -> Batch:
+def batch_of(samples: Samples, policy: ActorPolicy) -> Batch:
     """Samples of a replay as a batch, prepared for the policy's networks and on their device."""
     columns = {"actions": samples.actions, "returns": samples.returns, "discounts": samples.discounts}
     return {

@@ -20,7 +20,7 @@ from imitate.nn.policy import ActorPolicy
 from imitate.nn.q_net import QNet
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.actor import Actor
-from imitate.rl.batches import Batch, parted, tensors_of
+from imitate.rl.batches import Batch, batch_of, parted
 from imitate.rl.budget import rounds
 from imitate.rl.replay import Replay, Samples
 from imitate.rl.rollout import Rollout, Sampler
@@ -158,7 +158,7 @@ class OffPolicy(ABC):
 
     def tensors(self, samples: Samples) -> Batch:
         """Samples of a replay, as a batch for `update`."""
-        return tensors_of(samples, self.policy)
+        return batch_of(samples, self.policy)
 
     def batches(self, count: int) -> list[Batch]:
         """`count` batches; if there are demonstrations, these are the first half of each.

@@ -37,11 +37,11 @@ __all__ = [
     "SACConfig",
     "Temperature",
     "actor_gradient",
-    "least",
+    "least_value",
 ]
 
 
-def least(outputs: Tensor) -> tuple[Tensor, Tensor]:
+def least_value(outputs: Tensor) -> tuple[Tensor, Tensor]:
     """The least value (B,) of the critics (C, B, 1), and the gradient of its sum."""
     values, which = outputs.min(0)  # (B, 1)
     return values.squeeze(-1), torch.zeros_like(outputs).scatter_(0, which[None], 1.0)
@@ -82,7 +82,7 @@ class Reading:
     mean: bool = False
 
 
-TWINS = Reading(1, least, soft_targets, critic_loss)
+TWINS = Reading(1, least_value, soft_targets, critic_loss)
 
 
 class Temperature:

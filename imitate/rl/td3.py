@@ -28,7 +28,7 @@ from imitate.nn.stacked import Stack
 from imitate.rl.batches import Batch
 from imitate.rl.continuous import ActorCritic, Critics, critic_loss, soft_targets
 
-__all__ = ["TD3", "TD3Config", "first", "smoothed_targets"]
+__all__ = ["TD3", "TD3Config", "first_value", "smoothed_targets"]
 
 
 class Smoothing(Protocol):
@@ -40,7 +40,7 @@ class Smoothing(Protocol):
     def noise_clip(self) -> float: ...
 
 
-def first(outputs: Tensor) -> tuple[Tensor, Tensor]:
+def first_value(outputs: Tensor) -> tuple[Tensor, Tensor]:
     """The values (B,) of the first critic, from the outputs (C, B, 1) of all; and the gradient of their sum."""
     gradient = torch.zeros_like(outputs)
     gradient[0] = 1.0
@@ -120,7 +120,7 @@ class TD3(ActorCritic):
         def gradient(outputs: Tensor) -> Tensor:
             nonlocal value
             actions = outputs.tanh()
-            values, slopes = self.critics.slope(obs, actions, first)
+            values, slopes = self.critics.slope(obs, actions, first_value)
             value = values.mean()
             return slopes * (1.0 - actions.square()) / -len(actions)
 

@@ -18,7 +18,7 @@ from imitate.envs.vec import SyncVecEnv
 from imitate.rl.continuous import critic_loss
 from imitate.rl.dqn import DQN, DQNConfig
 from imitate.rl.replay import Samples
-from imitate.rl.sac import SAC, least
+from imitate.rl.sac import SAC, least_value
 from imitate.rl.td3 import TD3
 
 
@@ -94,7 +94,7 @@ def test_the_policy_climbs_the_critics_and_not_their_target() -> None:
     for parameter in critics.target.parameters():
         parameter.zero_()
     batch = batch_of()
-    values, slopes = critics.slope(batch["obs"], batch["actions"], least)
+    values, slopes = critics.slope(batch["obs"], batch["actions"], least_value)
     actions = batch["actions"].clone().requires_grad_()
     wanted = critics.online.values(torch.cat([batch["obs"], actions], -1)).amin(0)[:, 0]
     torch.testing.assert_close(values, wanted.detach())

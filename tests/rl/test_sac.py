@@ -21,7 +21,7 @@ from imitate.errors import InputError
 from imitate.nn.distributions import Gaussian
 from imitate.nn.stored_policy import load_policy, save_policy
 from imitate.rl.continuous import Graded, critic_loss, soft_targets
-from imitate.rl.sac import SAC, actor_gradient, least
+from imitate.rl.sac import SAC, actor_gradient, least_value
 from imitate.rl.tqc import TQC, mean_value, quantile_loss, truncated_targets
 
 
@@ -51,7 +51,7 @@ def test_critic_loss_by_hand() -> None:
 
 
 def test_the_least_critic_counts() -> None:
-    values, gradient = least(torch.tensor([[[1.0], [3.0]], [[2.0], [0.0]]]))
+    values, gradient = least_value(torch.tensor([[[1.0], [3.0]], [[2.0], [0.0]]]))
     assert values.tolist() == [1.0, 0.0]
     assert gradient.flatten(1).tolist() == [[1.0, 0.0], [0.0, 1.0]]
 
@@ -60,7 +60,7 @@ def test_the_least_critic_counts() -> None:
     "function",
     [
         lambda outputs: critic_loss(outputs[..., :1], torch.ones(6, 1)),
-        lambda outputs: least(outputs[..., :1]),
+        lambda outputs: least_value(outputs[..., :1]),
         lambda outputs: quantile_loss(outputs, torch.linspace(-3, 3, 24).view(6, 4)),
         mean_value,
     ],

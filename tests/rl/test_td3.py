@@ -15,7 +15,7 @@ from imitate.configs.td3 import TD3Config
 from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
-from imitate.rl.td3 import TD3, first, smoothed_targets
+from imitate.rl.td3 import TD3, first_value, smoothed_targets
 
 
 def learner_of(env_id: str = "ContinuousIdentity-v0", **settings: object) -> TD3:
@@ -28,7 +28,7 @@ def learner_of(env_id: str = "ContinuousIdentity-v0", **settings: object) -> TD3
 
 
 def test_the_policy_climbs_the_first_critic() -> None:
-    values, gradient = first(torch.tensor([[[2.0], [6.0]], [[3.0], [5.0]]]))
+    values, gradient = first_value(torch.tensor([[[2.0], [6.0]], [[3.0], [5.0]]]))
     assert values.tolist() == [2.0, 6.0]
     assert gradient.flatten(1).tolist() == [[1.0, 1.0], [0.0, 0.0]]
 
