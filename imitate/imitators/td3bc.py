@@ -124,7 +124,7 @@ class TD3BC:
         """One gradient step of the critics, and of the policy if it is due; returns means."""
         obs, config = batch["obs"], self.config
         noise = torch.randn(batch["actions"].shape, generator=self.generator, device=self.device)
-        targets = smoothed_targets(self.target_policy, self.critics, batch | {"noise": noise}, config)
+        targets = smoothed_targets(self.target_policy, self.critics, batch, noise, config)
         q_loss, outputs = self.critics.fit(
             obs, batch["actions"], lambda outputs: critic_loss(outputs, targets), self.generator
         )

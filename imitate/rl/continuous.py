@@ -1,6 +1,7 @@
 """The common parts of SAC, TQC and TD3.
 
-`ActorCritic` has the networks, the demonstrations and the frame of an iteration; algorithms add `choose` and `update`.
+`ActorCritic` has the networks, the demonstrations and the frame of an iteration; algorithms add `choose` and
+`_descend`, a gradient step.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 import copy
 import logging
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import torch
@@ -22,6 +24,7 @@ from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 from imitate.nn.adam import Adam
 from imitate.nn.average import blend
+from imitate.nn.graphed import Graphed
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stacked import CriticShape, Stack
@@ -171,12 +174,15 @@ class ActorCritic(OffPolicy):
     log_std_init  logarithm of that parameter
     demos         the demonstrations as a replay (arXiv:2302.02948), or None; the argument is their file, and `episodes`
                   are indices of it, by default all
+    noises        draws (B, D) of a standard normal that a gradient step takes
+    dimensions    D, of the actions
 
     Raises InputError unless observations are vectors or numbers, and actions continuous.
     """
 
     config: ContinuousConfig
     parts: ClassVar[tuple[str, ...]] = ("policy", "critics", "policy_net")
+    noises: ClassVar[int]
 
     def __init__(
         self,
@@ -210,6 +216,7 @@ class ActorCritic(OffPolicy):
                 critic=shape,
             ).to(device)
         self.critics, self.policy_net = Critics(policy, config), PolicyNet(policy, config)
+        self.dimensions = policy.output.out_features // (2 if state_std else 1)
         super().__init__(
             config,
             policy,
@@ -231,9 +238,25 @@ class ActorCritic(OffPolicy):
                     name,
                 )
 
-    @abstractmethod
+    def record(self, *optimizers: Adam) -> None:
+        """Make the gradient steps of `update`, with the policy's and without; they use these optimisers."""
+        steps = {improves: partial(self._descend, improves=improves) for improves in (False, True)}
+        self._steps: Mapping[bool, Callable[[Batch], Batch]] = steps
+        if not self.config.dropout:  # its random numbers are of a generator that a graph does not know
+            self._steps = {improves: Graphed(step, *optimizers) for improves, step in steps.items()}
+
+    @torch.no_grad()
     def update(self, batch: Batch) -> dict[str, Tensor]:
         """One gradient step of the critics, and of the policy if it is due; returns means."""
+        size = self.noises, len(batch["obs"]), self.dimensions
+        noise = torch.randn(size, generator=self.generator, device=self.device)
+        self.updates += 1
+        step = self._steps[self.updates % self.config.actor_every == 0]
+        return step(batch | {"noise": noise})
+
+    @abstractmethod
+    def _descend(self, batch: Batch, *, improves: bool) -> dict[str, Tensor]:
+        """`update` with the batch's `noise` (`noises`, B, D); the policy learns if it `improves`."""
 
     def learn(self) -> list[dict[str, Tensor]]:
         """The gradient steps that are due after a round."""

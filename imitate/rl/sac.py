@@ -10,9 +10,8 @@ losses below by the networks' outputs; tests compare them with autograd.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,7 +25,6 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Gaussian, sample_gaussian
-from imitate.nn.graphed import Graphed
 from imitate.rl.batches import Batch
 from imitate.rl.continuous import ActorCritic, Graded, critic_loss, soft_targets
 
@@ -151,13 +149,9 @@ class SAC(ActorCritic):
             "sac", config, envs=envs, seed=seed, demos=demos, episodes=episodes, device=device,
             outputs=reading.outputs, mean=reading.mean, state_std=True,
         )  # fmt: skip
-        self.reading, self.dimensions = reading, self.policy.output.out_features // 2
+        self.reading = reading
         self.temperature = Temperature(config, self.dimensions, self.device)
-        optimizers = self.critics.optimizer, self.policy_net.optimizer, self.temperature.optimizer
-        steps = {improves: partial(self._descend, improves=improves) for improves in (False, True)}
-        self._steps: Mapping[bool, Callable[[Batch], Batch]] = steps
-        if not config.dropout:  # its random numbers are of a generator that a graph does not know
-            self._steps = {improves: Graphed(step, *optimizers) for improves, step in steps.items()}
+        self.record(self.critics.optimizer, self.policy_net.optimizer, self.temperature.optimizer)
 
     def choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
         """A `Chooser`: uniform at first, then a sample of the policy."""
@@ -166,17 +160,7 @@ class SAC(ActorCritic):
         actions, raw = self.actor.sample(obs, self.rng)
         return actions, np.tanh(raw)
 
-    @torch.no_grad()
-    def update(self, batch: Batch) -> dict[str, Tensor]:
-        """One gradient step of critics, and of policy and temperature if it is due; returns means."""
-        size = self.noises, len(batch["obs"]), self.dimensions
-        noise = torch.randn(size, generator=self.generator, device=self.device)
-        self.updates += 1
-        step = self._steps[self.updates % self.config.actor_every == 0]
-        return step(batch | {"noise": noise})
-
     def _descend(self, batch: Batch, *, improves: bool) -> dict[str, Tensor]:
-        """`update` with the batch's `noise` (`noises`, B, D)."""
         obs, next_obs, noise = batch["obs"], batch["next_obs"], batch["noise"]
         following = self.policy.gaussian(self.policy_net.outputs(next_obs))
         raw = sample_gaussian(following.mean, following.log_std.exp(), noise[0])

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -23,7 +21,6 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.nn.average import blend
-from imitate.nn.graphed import Graphed
 from imitate.nn.stacked import Stack
 from imitate.rl.batches import Batch
 from imitate.rl.continuous import ActorCritic, Critics, critic_loss, soft_targets
@@ -47,10 +44,12 @@ def first_value(outputs: Tensor) -> tuple[Tensor, Tensor]:
     return outputs[0].squeeze(-1), gradient
 
 
-def smoothed_targets(target_policy: Stack, critics: Critics, batch: Batch, config: Smoothing) -> Tensor:
-    """Targets (B, 1): returns plus the lesser value of the target policy's next action with noise: the batch's
+def smoothed_targets(
+    target_policy: Stack, critics: Critics, batch: Batch, noise: Tensor, config: Smoothing
+) -> Tensor:
+    """Targets (B, 1): returns plus the lesser value of the target policy's next action with noise: standard normal
     `noise` (B, D), scaled and clipped."""
-    noise = (config.target_noise * batch["noise"]).clamp(-config.noise_clip, config.noise_clip)
+    noise = (config.target_noise * noise).clamp(-config.noise_clip, config.noise_clip)
     following = (target_policy.outputs(batch["next_obs"]).tanh() + noise).clamp(-1.0, 1.0)
     return soft_targets(critics.of_target(batch["next_obs"], following), 0.0, batch)
 
@@ -60,6 +59,7 @@ class TD3(ActorCritic):
 
     config: TD3Config
     parts = ("policy", "critics", "policy_net", "target_policy")
+    noises = 1  # for the next actions
 
     def __init__(
         self,
@@ -77,11 +77,7 @@ class TD3(ActorCritic):
         )  # fmt: skip
         self.target_policy = copy.deepcopy(self.policy_net.stack).requires_grad_(False)
         self._followed = tuple(self.target_policy.parameters()), tuple(self.policy_net.stack.parameters())
-        optimizers = self.critics.optimizer, self.policy_net.optimizer
-        steps = {improves: partial(self._descend, improves=improves) for improves in (False, True)}
-        self._steps: Mapping[bool, Callable[[Batch], Batch]] = steps
-        if not config.dropout:  # its random numbers are of a generator that a graph does not know
-            self._steps = {improves: Graphed(step, *optimizers) for improves, step in steps.items()}
+        self.record(self.critics.optimizer, self.policy_net.optimizer)
 
     def choose(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
         """A `Chooser`: uniform at first, then the policy's action with noise."""
@@ -92,17 +88,9 @@ class TD3(ActorCritic):
         unit = (unit + noise).clip(-1.0, 1.0)
         return self.actor.from_unit(unit), unit
 
-    @torch.no_grad()
-    def update(self, batch: Batch) -> dict[str, Tensor]:
-        noise = torch.randn(batch["actions"].shape, generator=self.generator, device=self.device)
-        self.updates += 1
-        step = self._steps[self.updates % self.config.actor_every == 0]
-        return step(batch | {"noise": noise})
-
     def _descend(self, batch: Batch, *, improves: bool) -> dict[str, Tensor]:
-        """`update` with the batch's `noise` (B, D) for the next actions."""
         obs = batch["obs"]
-        targets = smoothed_targets(self.target_policy, self.critics, batch, self.config)
+        targets = smoothed_targets(self.target_policy, self.critics, batch, batch["noise"][0], self.config)
         q_loss, outputs = self.critics.fit(
             obs, batch["actions"], lambda outputs: critic_loss(outputs, targets), self.generator
         )

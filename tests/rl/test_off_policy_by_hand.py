@@ -113,7 +113,7 @@ def test_td3s_targets_are_of_the_target_policy() -> None:
         targets = (batch["returns"] + 0.9 * values)[:, None]
         outputs = learner.critics.online(torch.cat([batch["obs"], batch["actions"]], -1))[0]
         wanted, _ = critic_loss(outputs, targets)
-        found = learner._descend(batch | {"noise": torch.zeros(6, 1)}, improves=False)["q_loss"]
+        found = learner._descend(batch | {"noise": torch.zeros(1, 6, 1)}, improves=False)["q_loss"]
     torch.testing.assert_close(found, wanted)
 
 

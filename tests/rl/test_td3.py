@@ -101,14 +101,14 @@ def test_targets_are_smoothed_by_clipped_noise() -> None:
     """The target policy's action is 0.4, whose value is itself; noise of 0.2 is 0.6, and of 2 is clipped at 0.5."""
     batch = {
         "next_obs": torch.zeros(3, 1),
-        "noise": torch.tensor([[1.0], [10.0], [-10.0]]),
         "returns": torch.zeros(3),
         "discounts": torch.tensor([1.0, 1.0, 0.5]),
     }
+    noise = torch.tensor([[1.0], [10.0], [-10.0]])
     policy: Any = SimpleNamespace(outputs=lambda _: torch.full((3, 1), math.atanh(0.4)))
     critics: Any = SimpleNamespace(of_target=lambda _, actions: torch.stack([actions, actions + 1]))
     config: Any = SimpleNamespace(target_noise=0.2, noise_clip=0.5)
-    found = smoothed_targets(policy, critics, batch, config)
+    found = smoothed_targets(policy, critics, batch, noise, config)
     assert found.flatten().tolist() == pytest.approx([0.6, 0.9, -0.05])
 
 
