@@ -20,6 +20,8 @@ from imitate.errors import InputError
 
 __all__ = ["RandomPolicy", "episodes", "scores", "stack_frames", "unstack_frames"]
 
+_CAPACITY = 256  # rows of a tape at first
+
 
 def episodes(
     policy: Policy,
@@ -100,9 +102,7 @@ class _Tape:
     A step is recorded with one assignment per array; when an episode ends, it is cut from its environment's column.
     """
 
-    def __init__(
-        self, envs: VecEnv, obs: Array, frame_stack: int, *, labelled: bool, capacity: int = 256
-    ) -> None:
+    def __init__(self, envs: VecEnv, obs: Array, frame_stack: int, *, labelled: bool) -> None:
         if frame_stack > 1 and (obs.ndim < 3 or obs.shape[1] != frame_stack):
             raise InputError(
                 f"observations {obs.shape[1:]} are not stacks of {frame_stack} frames: frame_stack is wrong"
@@ -111,8 +111,8 @@ class _Tape:
         self._stack = frame_stack
         frame_shape = obs.shape[1:] if frame_stack == 1 else obs.shape[2:]
         action_space = envs.single_action_space
-        actions = (capacity, envs.num_envs, *(action_space.shape or ()))
-        self._obs = np.empty((capacity, envs.num_envs, *frame_shape), obs.dtype)
+        actions = (_CAPACITY, envs.num_envs, *(action_space.shape or ()))
+        self._obs = np.empty((_CAPACITY, envs.num_envs, *frame_shape), obs.dtype)
         self._actions = np.empty(actions, action_space.dtype)
         self._rewards = np.empty(actions[:2], np.float32)
         self._labels = np.empty(actions, action_space.dtype) if labelled else None

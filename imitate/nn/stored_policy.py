@@ -59,15 +59,13 @@ def stored_module(
     name: str,
     description: type[D],
     build: Callable[[D], M],
-    *,
-    limit: int = _LARGEST_DESCRIPTION,
 ) -> M:
     """The module that `build` makes of the description in NAME.json, with the weights in NAME.safetensors.
 
     Raises InputError for a damaged file. Neither takes more memory than its size: the network is first made without
     any, and must be of the weights that are there.
     """
-    described = read_json(folder / f"{name}.json", description, limit=limit)
+    described = read_json(folder / f"{name}.json", description, limit=_LARGEST_DESCRIPTION)
     weights = load_state(folder / f"{name}.safetensors")
     try:
         with torch.device("meta"):

@@ -17,6 +17,7 @@ from imitate.nn.distributions import Categorical, Gaussian
 
 __all__ = ["NaturalGradient", "conjugate_gradient", "kl_divergence"]
 
+_ITERATIONS = 10  # of conjugate gradients
 _HALVINGS = 10
 
 
@@ -56,7 +57,6 @@ class NaturalGradient:
     """Natural-gradient descent.
 
     kl_limit    largest KL divergence of a step, mean over the batch
-    iterations  iterations of conjugate gradients
     damping     absolute damping added to the Fisher diagonal; 1e-3 suits standardised inputs
     """
 
@@ -65,11 +65,10 @@ class NaturalGradient:
         parameters: Iterable[nn.Parameter],
         kl_limit: float,
         *,
-        iterations: int = 10,
         damping: float = 1e-3,
     ) -> None:
         self.parameters = list(parameters)
-        self.kl_limit, self.iterations, self.damping = kl_limit, iterations, damping
+        self.kl_limit, self.damping = kl_limit, damping
 
     def step(self, loss: Tensor, kl: Callable[[], Tensor]) -> float:
         """Take a step down the natural gradient of a scalar loss.
@@ -84,7 +83,7 @@ class NaturalGradient:
             along = torch.autograd.grad(slope @ vector, self.parameters, retain_graph=True, allow_unused=True)
             return self._flat(along) + self.damping * vector
 
-        direction = conjugate_gradient(fisher, gradient, self.iterations)
+        direction = conjugate_gradient(fisher, gradient, _ITERATIONS)
         curvature = float(gradient @ direction)  # g F^-1 g: twice the KL of a step of length 1
         if not 0 < curvature < math.inf:
             return 0.0

@@ -149,9 +149,9 @@ def iqms(draws: Array) -> Array:
     return np.asarray(stats.trim_mean(draws.reshape(len(draws), -1), 0.25, axis=1))
 
 
-def optimality_gap(scores: ArrayLike, goal: float = 1.0) -> float:
-    """Optimality gap: the mean distance of run scores (S, tasks) from `goal`; scores above count as `goal`."""
-    return float(goal - np.minimum(np.asarray(scores, float), goal).mean())
+def optimality_gap(scores: ArrayLike) -> float:
+    """Optimality gap: the mean distance of run scores (S, tasks) from 1; scores above count as 1."""
+    return float(1.0 - np.minimum(np.asarray(scores, float), 1.0).mean())
 
 
 def profile(scores: ArrayLike, thresholds: ArrayLike) -> Array:
