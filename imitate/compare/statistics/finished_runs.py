@@ -162,6 +162,9 @@ class Outcome:
         return sorted(self.learners, key=lambda entry: -entry.mean)
 
 
+_Run = tuple[str, int]
+"""An algorithm and a seed."""
+
 _SHARED = (
     "env_id", "env_kwargs", "expert", "budget", "curve_episodes", "num_envs", "demo_episodes", "demo_every",
     "keep_closest",
@@ -176,64 +179,80 @@ def read_outcome(*folders: Path) -> Outcome:
     """
     comparison = merged([_stored(folder) for folder in folders], folders)
     references = read_json(folders[0] / "references.json", References)
-    results: dict[tuple[str, int], Result] = {}
-    wanted: dict[tuple[str, int], str] = {}
-    failures: list[str] = []
-    videos: dict[str, tuple[Path, float]] = {}
-    for folder in folders:
-        for name, place in read_json(folder / "runs.json", Runs).items():
-            algorithm, _, seed = name.rpartition("-seed")
-            key = (algorithm, int(seed))
-            wanted[key] = name
-            if key not in results and (result := Result.load(folder / place)) is not None:
-                results[key] = result
-        failures += [read_json(path, Problem).error for path in sorted((folder / "errors").glob("*.json"))]
-        for note in sorted((folder / "videos").glob("*.json")):
-            shown = read_json(note, Film).episode_return
-            videos.setdefault(note.stem, (note.with_suffix(".mp4"), shown))
-    ended = [wanted[key] for key in results]
+    wanted, results = _read_results(folders)
+    errors = [path for folder in folders for path in sorted((folder / "errors").glob("*.json"))]
+    failures = [read_json(path, Problem).error for path in errors]
+    ended = [wanted[run] for run in results]
     failures = [each for each in failures if not any(each.startswith(f"{name}:") for name in ended)]
     missing = [
         name
-        for key, name in wanted.items()
-        if key not in results and not any(failure.startswith(f"{name}:") for failure in failures)
+        for run, name in wanted.items()
+        if run not in results and not any(failure.startswith(f"{name}:") for failure in failures)
     ]
-    points: dict[str, int] = {}
-    for key, result in results.items():
-        same = points.setdefault(key[0], len(result.curve)) == len(result.curve)
-        if not same or any(len(point.returns) != len(references.random.curve) for point in result.curve):
-            raise InputError(
-                f"the curve of {wanted[key]} in {folders[0]} is not that of its comparison: restore it"
-            )
+    if (odd := _odd_curve(results, len(references.random.curve))) is not None:
+        raise InputError(
+            f"the curve of {wanted[odd]} in {folders[0]} is not that of its comparison: restore it"
+        )
     experts = () if references.expert is None else (references.expert.measured,)
-    played = [each.returns for each in (*results.values(), references.random, *experts)]
-    least = min(map(len, played))
+    least = min(len(each.returns) for each in (*results.values(), references.random, *experts))
     comparison = replace(comparison, episodes=min(comparison.episodes, least))
-
-    def entries(names: Sequence[str]) -> list[Entry]:
-        grouped = {
-            name: [
-                replace(
-                    results[key],
-                    returns=results[key].returns[: comparison.episodes],
-                    last_returns=results[key].last_returns[: comparison.episodes],
-                )
-                for key in sorted(results)
-                if key[0] == name
-            ]
-            for name in names
-        }
-        return [Entry(name, group) for name, group in grouped.items() if group]
-
     return Outcome(
         comparison,
-        entries(comparison.algorithms),
-        entries(tuple(comparison.controls)),
+        _entries(results, comparison.algorithms, comparison.episodes),
+        _entries(results, tuple(comparison.controls), comparison.episodes),
         _shortened(references, comparison),
         failures,
         missing,
-        videos,
+        _films(folders),
     )
+
+
+def _read_results(folders: Sequence[Path]) -> tuple[dict[_Run, str], dict[_Run, Result]]:
+    """The names of all runs that were planned, and the results of those that ended; of two, the first folder's."""
+    wanted: dict[_Run, str] = {}
+    results: dict[_Run, Result] = {}
+    for folder in folders:
+        for name, place in read_json(folder / "runs.json", Runs).items():
+            algorithm, _, seed = name.rpartition("-seed")
+            run = (algorithm, int(seed))
+            wanted[run] = name
+            if run not in results and (result := Result.load(folder / place)) is not None:
+                results[run] = result
+    return wanted, results
+
+
+def _films(folders: Sequence[Path]) -> dict[str, tuple[Path, float]]:
+    """The film of each learner and its return; of two, the first folder's."""
+    videos: dict[str, tuple[Path, float]] = {}
+    for folder in folders:
+        for note in sorted((folder / "videos").glob("*.json")):
+            shown = read_json(note, Film).episode_return
+            videos.setdefault(note.stem, (note.with_suffix(".mp4"), shown))
+    return videos
+
+
+def _odd_curve(results: Mapping[_Run, Result], episodes: int) -> _Run | None:
+    """The first run whose curve has another number of points than its algorithm's first, or of episodes at a point."""
+    points: dict[str, int] = {}
+    for run, result in results.items():
+        same = points.setdefault(run[0], len(result.curve)) == len(result.curve)
+        if not same or any(len(point.returns) != episodes for point in result.curve):
+            return run
+    return None
+
+
+def _entries(results: Mapping[_Run, Result], algorithms: Sequence[str], episodes: int) -> list[Entry]:
+    """The learners with results, by seed, with as many episodes each."""
+    entries = []
+    for algorithm in algorithms:
+        seeds = [results[run] for run in sorted(results) if run[0] == algorithm]
+        cut = [
+            replace(each, returns=each.returns[:episodes], last_returns=each.last_returns[:episodes])
+            for each in seeds
+        ]
+        if cut:
+            entries.append(Entry(algorithm, cut))
+    return entries
 
 
 def read_finished(*folders: Path) -> Outcome:
