@@ -141,9 +141,21 @@ class _Writer:
                 self._append("data/" + numbered(*place, ".parquet"), stored, "data")
                 self._bytes += sum(rows.nbytes for rows in stored.values())
                 length += len(piece)
+        row = self._row(self._task(piece), length, place, stats)
+        self._append(
+            "meta/episodes/" + numbered(0, 0, ".parquet"), {k: [v] for k, v in row.items()}, "episodes"
+        )
+        self._append(FINAL, _final(piece), "final")
+        self.episodes, self.steps = number + 1, self.steps + length
+
+    def _row(
+        self, task: str, length: int, place: tuple[int, int], stats: Mapping[str, Stats]
+    ) -> dict[str, Any]:
+        """The row of the next episode, whose steps are in the data file at `place`, in the table of episodes."""
+        number = self.episodes
         row: dict[str, Any] = {
             "episode_index": number,
-            "tasks": [self._task(piece)],
+            "tasks": [task],
             "length": length,
             "data/chunk_index": place[0],
             "data/file_index": place[1],
@@ -158,15 +170,7 @@ class _Writer:
         row |= {f"videos/{video}/{name}": value for video in self.videos for name, value in where.items()}
         for name, one in stats.items():
             row |= {f"stats/{name}/{key}": value for key, value in one.plain().items()}
-        self._append(
-            "meta/episodes/" + numbered(0, 0, ".parquet"), {k: [v] for k, v in row.items()}, "episodes"
-        )
-        last_obs = piece.obs[-1:]
-        if last_obs.dtype.names is not None:  # a row of a Dict, as its bytes
-            last_obs = np.frombuffer(last_obs.tobytes(), np.uint8)
-        final = {"seed": [int(piece.info.get("seed", -1))], "observation": [last_obs.reshape(-1)]}
-        self._append(FINAL, final, "final")
-        self.episodes, self.steps = number + 1, self.steps + length
+        return row
 
     def _video(self, name: str, number: int) -> Path:
         """The path of an episode's video."""
@@ -219,6 +223,14 @@ class _Writer:
             stack = self._open[kind] = ExitStack()
             self._writers[name] = stack.enter_context(arrow.parquet_writer(self._path / name, table.schema))
         self._writers[name].write_table(table)
+
+
+def _final(piece: Trajectory) -> dict[str, Any]:
+    """The final observation and the seed of an episode, which LeRobot has no place for, from its last piece."""
+    last_obs = piece.obs[-1:]
+    if last_obs.dtype.names is not None:  # a row of a Dict, as its bytes
+        last_obs = np.frombuffer(last_obs.tobytes(), np.uint8)
+    return {"seed": [int(piece.info.get("seed", -1))], "observation": [last_obs.reshape(-1)]}
 
 
 def _flat(rows: Array) -> Array:
