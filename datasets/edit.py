@@ -21,7 +21,19 @@ from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.files import atomic
 
-__all__ = ["concat", "drawn", "keep", "merge", "save", "shown", "split", "step_of", "subsample", "thinned"]
+__all__ = [
+    "concat",
+    "drawn",
+    "keep",
+    "merge",
+    "nth_steps",
+    "save",
+    "shown",
+    "split",
+    "step_of",
+    "subsample",
+    "thinned",
+]
 
 Source = str | Path | Sequence[str | Path]
 
@@ -166,11 +178,17 @@ def thinned(reader: DemoReader, every: int, episodes: Array | None = None) -> De
     """Each `every`-th step of `episodes` (default: all), and the last one if that terminates the episode, as an open
     file of single steps that ends with the reader."""
     table = reader.table if episodes is None else reader.table[episodes]
-    kept = []
-    for start, length, terminated in table[["start", "length", "terminated"]].tolist():
-        last = [length - 1] if terminated else []
-        kept.append(start + np.unique([*range(0, length, every), *last]))
+    kept = [
+        start + nth_steps(length, every, terminated=terminated)
+        for start, length, terminated in table[["start", "length", "terminated"]].tolist()
+    ]
     return _picked(reader, np.sort(np.concatenate(kept)))
+
+
+def nth_steps(length: int, every: int, *, terminated: bool) -> Array:
+    """Indices of each `every`-th step of an episode, and of the last one if that terminates it."""
+    last = [length - 1] if terminated else []
+    return np.unique([*range(0, length, every), *last])
 
 
 def _picked(reader: DemoReader, picked: Array) -> DemoReader:

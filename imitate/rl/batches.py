@@ -10,7 +10,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from imitate.datasets.edit import step_of
+from imitate.datasets.edit import nth_steps, step_of
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.spaces import Array
@@ -87,5 +87,5 @@ def replay_of(
 
 
 def _single_steps(episode: Trajectory, every: int) -> list[Trajectory]:
-    end = {len(episode) - 1} if episode.terminated else set()
-    return [step_of(episode, at) for at in sorted({*range(0, len(episode), every)} | end)]
+    kept = nth_steps(len(episode), every, terminated=episode.terminated)
+    return [step_of(episode, at) for at in kept.tolist()]
