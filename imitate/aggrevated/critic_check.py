@@ -166,11 +166,7 @@ def check_oracle(
         action_space = envs.single_action_space
     probing = partial(SyncVecEnv, [make] * min(probes, 8))
     monte_carlo = MonteCarlo(expert, probing, action_space, gamma=oracle.gamma)
-    agreement = (
-        _agreement(oracle, monte_carlo, probes, draw_seed(Stream.CRITIC_CHECK, seed, 1))
-        if probes
-        else float("nan")
-    )
+    agreement = _agreement(oracle, monte_carlo, probes, draw_seed(Stream.CRITIC_CHECK, seed, 1))
     from scipy.stats import spearmanr  # takes half a second, which a run without a critic does not need
 
     obs = tensors_of(np.concatenate([episode.obs[:-1] for episode in played]))
@@ -189,7 +185,7 @@ def check_oracle(
         steps=len(values),
         mean_return=float(returns.mean()),
         mean_q=float(values.mean()),
-        rank_correlation=float("nan") if constant else float(spearmanr(values, returns).statistic),
+        rank_correlation=math.nan if constant else float(spearmanr(values, returns).statistic),
         better_than_random=gate.openness,
         threshold=threshold,
         probes=probes,
@@ -219,6 +215,10 @@ def _returns_to_go(oracle: QOracle, expert: Policy, episode: Trajectory) -> tupl
 
 
 def _agreement(oracle: QOracle, monte_carlo: MonteCarlo, probes: int, seed: int) -> float:
+    """See `OracleReport`; NaN if there are no probes."""
+    if not probes:
+        return math.nan
+
     def roll_in(obs: Array, begun: Array) -> tuple[Array, Array]:  # noqa: ARG001
         actions = monte_carlo.ask(obs)
         return actions, actions

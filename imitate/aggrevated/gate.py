@@ -61,7 +61,7 @@ def judge_critic(
 
 @torch.no_grad()
 def measure_gate(
-    oracle: QOracle,
+    critic: QOracle,
     obs: Tensor,
     labels: Tensor,
     space: spaces.Space[Any],
@@ -69,25 +69,25 @@ def measure_gate(
     threshold: float = GATE,
 ) -> Gate:
     """Measure the gate on raw observations (B, ...) and their labels; it is open from `threshold` on."""
-    values = oracle.heads(obs, labels)  # (H, B)
+    values = critic.heads(obs, labels)  # (H, B)
     drawn = [
         torch.from_numpy(uniform_actions(space, len(labels), rng)).to(labels.device) for _ in range(_RANDOM)
     ]
-    random = torch.stack([oracle.heads(obs, actions) for actions in drawn])  # (8, H, B)
+    random = torch.stack([critic.heads(obs, actions) for actions in drawn])  # (8, H, B)
     gap = (values - random).abs().mean((0, 2)).clamp(min=1e-8)
-    if oracle.greedy:
+    if critic.greedy:
         return Gate(gap, math.nan, True)
     openness = float((values > random.mean(0)).float().mean())
     return Gate(gap, openness, openness >= threshold)
 
 
 @torch.no_grad()
-def compared(oracle: QOracle, gate: Gate, obs: Tensor, labels: Tensor, own: Tensor) -> dict[str, float]:
+def compared(critic: QOracle, gate: Gate, obs: Tensor, labels: Tensor, own: Tensor) -> dict[str, float]:
     """Metrics: values of the labels and of the learner's own actions, their difference in gaps, and the openness.
 
     The openness is left out if it is NaN.
     """
-    of_expert, of_learner = oracle.heads(obs, labels), oracle.heads(obs, own)  # (H, B)
+    of_expert, of_learner = critic.heads(obs, labels), critic.heads(obs, own)  # (H, B)
     metrics = {
         "q_expert": float(of_expert.mean()),
         "q_learner": float(of_learner.mean()),

@@ -103,7 +103,8 @@ class AggreVaTeD:
 
     def learn(self, obs: Array, labels: Array, *, last: bool) -> dict[str, float]:
         """Fit the critic, judge it, follow its gradient; `obs` (B, ...) and the expert's actions there are new."""
-        config, (gate, metrics) = self.config, self.ask_critic(obs, labels)
+        config = self.config
+        gate, metrics = self.ask_critic(obs, labels)
         count = config.final_updates if last else config.updates_per_iteration
         batches = self.roll_in.batches(count, config.batch_size, self.rng)
         metrics |= self.student.fit(partial(self.loss, gate), batches, count)
@@ -125,8 +126,9 @@ class AggreVaTeD:
             probes, answers = teacher.critic.memory.last(held_out)
         else:
             probes, answers = next(self.roll_in.batches(1, PROBED, self.rng))
-        asked = self.critic, probes, answers, self.student.actor, self.action_space, self.rng
-        gate, verdict = judge_critic(*asked, threshold=self.config.gate)
+        gate, verdict = judge_critic(
+            self.critic, probes, answers, self.student.actor, self.action_space, self.rng, self.config.gate
+        )
         return gate, metrics | verdict
 
     def loss(

@@ -61,7 +61,7 @@ class AggreVaTe:
         self.core = self.learner.core
         if make_envs is None:
             make = partial(make_env, store.info.env_id, store.info.env_kwargs)
-            make_envs = partial(_vector, make, envs.num_envs)
+            make_envs = partial(SyncVecEnv, [make] * envs.num_envs)
         self._monte_carlo = MonteCarlo(expert, make_envs, store.info.action_space, gamma=config.fqe.gamma)
         self._dearest = 0  # most steps that one visited state has cost
 
@@ -150,7 +150,3 @@ class AggreVaTe:
         self._dearest = state["dearest"]
         self._monte_carlo.env_steps = state["played_steps"]
         self._monte_carlo.expert_queries = state["played_queries"]
-
-
-def _vector(make: Callable[[], Any], num_envs: int) -> VecEnv:
-    return SyncVecEnv([make] * num_envs)
