@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from devices import TINY, maker
+from tiny import TINY, maker
 
 from imitate.imitators.guided.updates import Phase
 from imitate.nn.graphed import Graphed

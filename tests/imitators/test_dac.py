@@ -33,7 +33,6 @@ from imitate.imitators.gaifo import GAIfO
 from imitate.imitators.gail import GAIL, GAILConfig
 from imitate.imitators.iq import IQ
 from imitate.imitators.sqil import SQIL
-from imitate.nn.state import load_state, save_state
 from imitate.nn.stored_policy import load_policy
 
 SMALL: dict[str, Any] = {
@@ -109,20 +108,6 @@ def test_it_imitates(tmp_path: Path, mixup: float) -> None:
         metrics = learner.step()
     assert {"discriminator_loss", "expert_accuracy", "learner_accuracy", "reward", "q_loss"} <= metrics.keys()
     assert evaluate(learner.policy, ENV, episodes=10).mean > -4
-
-
-def test_a_saved_state_goes_on_to_the_byte(tmp_path: Path) -> None:
-    first, second = (learner_of(tmp_path, updates_per_step=0.1) for _ in range(2))
-    first.step()
-    first.step()
-    save_state(tmp_path / "state", first.state_dict())
-    for learner in (first, second):
-        learner.load_state_dict(load_state(tmp_path / "state"))
-        learner.step()
-    for one, other in zip(first.discriminator.parameters(), second.discriminator.parameters(), strict=True):
-        assert torch.equal(one, other)
-    for one, other in zip(first.policy.parameters(), second.policy.parameters(), strict=True):
-        assert torch.equal(one, other)
 
 
 def test_a_discriminator_that_is_always_right_is_named_once(

@@ -19,7 +19,6 @@ from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.imitators.iq import IQ, SoftDQN, SoftSAC, iq_loss, ls_iq_loss, soft_values
-from imitate.nn.state import load_state, save_state
 
 ENVS = ["Identity-v0", "ContinuousIdentity-v0"]
 SMALL: dict[str, Any] = {
@@ -175,18 +174,6 @@ def test_it_imitates(tmp_path: Path, env_id: str, least_squares: bool, expert_va
         metrics = learner.step()
     assert {"q_loss", "mean_q", "expert_reward", "learner_reward", "absorbed_value"} <= metrics.keys()
     assert evaluate(learner.policy, env_id, episodes=10).mean > (9 if env_id == ENVS[0] else -4)
-
-
-@pytest.mark.parametrize("env_id", ENVS)
-def test_a_saved_state_goes_on_to_the_byte(tmp_path: Path, env_id: str) -> None:
-    first, second = learner_of(tmp_path, env_id), learner_of(tmp_path, env_id)
-    first.step()
-    save_state(tmp_path / "state", first.state_dict())
-    for learner in (first, second):
-        learner.load_state_dict(load_state(tmp_path / "state"))
-        learner.step()
-    for one, other in zip(first.policy.parameters(), second.policy.parameters(), strict=True):
-        assert torch.equal(one, other)
 
 
 def test_the_policys_step_size_is_its_own_and_follows_the_schedule(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.imitators.td3bc import TD3BC, actor_gradient
-from imitate.nn.state import load_state, save_state
 from imitate.training.execute import execute
 from imitate.training.experiment import Experiment
 
@@ -97,18 +96,6 @@ def test_observations_are_standardised_by_the_record(demos: Path) -> None:
         seen = np.concatenate([reader[index].obs[:-1] for index in range(3)])
     assert learner.policy.encoder.moments is not None
     assert float(learner.policy.encoder.moments.mean) == pytest.approx(float(seen.mean()), abs=1e-5)
-
-
-def test_a_saved_state_goes_on_to_the_byte(demos: Path, tmp_path: Path) -> None:
-    with DemoReader(demos) as reader:
-        first, second = (TD3BC(TD3BCConfig(**SMALL), demos=reader, seed=seed) for seed in (0, 0))
-    first.step()
-    save_state(tmp_path / "state", first.state_dict())
-    second.load_state_dict(load_state(tmp_path / "state"))
-    for learner in (first, second):
-        learner.step()
-    for one, other in zip(first.policy.parameters(), second.policy.parameters(), strict=True):
-        assert torch.equal(one, other)
 
 
 def test_a_run_takes_no_steps(demos: Path, tmp_path: Path) -> None:

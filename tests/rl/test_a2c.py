@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,18 +12,12 @@ from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.nn.distributions import Categorical
-from imitate.nn.state import load_state, save_state
 from imitate.rl.a2c import A2C, A2CConfig, a2c_loss
 
 
 def learner(env_id: str = "Identity-v0", seed: int = 0, **options: object) -> A2C:
     config = A2CConfig(**{"learning_rate": 3e-3} | options)  # type: ignore[arg-type]
     return A2C(config, envs=SyncVecEnv([lambda: make_env(env_id)] * 8), seed=seed)
-
-
-def weights(a2c: A2C) -> torch.Tensor:
-    networks = [*a2c.policy.parameters(), *a2c.value_net.parameters()]
-    return torch.cat([parameter.detach().flatten() for parameter in networks])
 
 
 def test_the_loss_by_hand() -> None:
@@ -66,26 +59,6 @@ def test_identity_continuous(options: dict[str, object]) -> None:
     while a2c.env_steps < 12_000:
         a2c.step()
     assert evaluate(a2c.policy, "ContinuousIdentity-v0", episodes=20).mean > -0.5  # random: about -16
-
-
-def test_same_seed_same_bytes_and_another_seed_other_ones() -> None:
-    runs = [learner("CartPole-v1", seed) for seed in (0, 0, 1)]
-    for run in runs:
-        run.step()
-    assert torch.equal(weights(runs[0]), weights(runs[1]))
-    assert not torch.equal(weights(runs[0]), weights(runs[2]))
-
-
-def test_a_state_that_was_saved_goes_on_in_the_same_bytes(tmp_path: Path) -> None:
-    first = learner("CartPole-v1", normalize_obs=True, normalize_rewards=True)
-    first.step()
-    save_state(tmp_path / "state", first.state_dict())
-    second = learner("CartPole-v1", normalize_obs=True, normalize_rewards=True)
-    for run in (first, second):  # a checkpoint is a reset point for the run that goes on, too
-        run.load_state_dict(load_state(tmp_path / "state"))
-        run.step()
-    assert torch.equal(weights(first), weights(second))
-    assert first.env_steps == second.env_steps == 2 * 16 * 8 * 8
 
 
 def test_settings_out_of_range_are_refused() -> None:

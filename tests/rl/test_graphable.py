@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from devices import maker
+from tiny import maker
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves

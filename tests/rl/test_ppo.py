@@ -161,15 +161,6 @@ def test_cartpole_within_40_000_steps() -> None:
     assert evaluate(learner.policy, "CartPole-v1", episodes=20).mean > 400
 
 
-def test_same_seed_same_bytes_and_another_seed_other_ones() -> None:
-    weights = [
-        torch.cat([p.flatten() for p in trained("CartPole-v1", 2_000, seed).policy.parameters()])
-        for seed in (0, 0, 1)
-    ]
-    assert torch.equal(weights[0], weights[1])
-    assert not torch.equal(weights[0], weights[2])
-
-
 def test_truncation_is_valued_by_the_true_final_observation() -> None:
     learner = PPO(
         PPOConfig(gamma=0.5, normalize_obs=False, normalize_rewards=False),

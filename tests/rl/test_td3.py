@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -77,19 +76,6 @@ def test_policy_and_targets_wait_for_the_critics() -> None:
     found.append(learner.update(batch))
     assert not any(map(torch.equal, before, frozen))
     assert ["value" in each for each in found] == [False, False, True]
-
-
-def test_a_state_continues_byte_for_byte() -> None:
-    ends = []
-    learner = learner_of(total_steps=300)
-    learner.step()
-    state = copy.deepcopy(learner.state_dict())
-    for fresh in (learner, learner_of(total_steps=300)):
-        fresh.load_state_dict(copy.deepcopy(state))
-        while not fresh.done:
-            fresh.step()
-        ends.append([parameter.detach().clone() for parameter in fresh.policy.parameters()])
-    assert all(map(torch.equal, *ends))
 
 
 def test_discrete_actions_are_refused() -> None:

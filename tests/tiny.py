@@ -1,4 +1,4 @@
-"""One of every learner on small environments, for the tests of devices."""
+"""One of every learner on small environments, for tests that hold for all."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ TINY: dict[str, dict[str, Any]] = {
     "tqc": {"learning_starts": 16, "rounds_per_iteration": 10, "batch_size": 16},
     "td3": {"learning_starts": 16, "rounds_per_iteration": 10, "batch_size": 16},
     "dqn": {"learning_starts": 16, "rounds_per_iteration": 10, "prioritized": True, "dueling": True},
-    "reinforce": {"num_episodes": 4},
-    "a2c": {"rounds_per_iteration": 2},
+    "reinforce": {"num_episodes": 4, "normalize_obs": True},
+    "a2c": {"rounds_per_iteration": 2, "normalize_obs": True, "normalize_rewards": True},
 }
 """Settings of every algorithm with which an iteration takes a moment."""
 
@@ -82,8 +82,8 @@ def record(folder: Path, env_id: str) -> Path:
     return path
 
 
-def maker(name: str, folder: Path, device: str) -> Callable[[], Any]:
-    """Makes the learner `name` on a device, always the same one."""
+def maker(name: str, folder: Path, device: str) -> Callable[..., Any]:
+    """Makes the learner `name` on a device, always the same one for a seed."""
     algorithm = ALGORITHMS[name.removesuffix("-continuous")]
     env_id = "Pendulum-v1" if name in CONTINUOUS else "CartPole-v1"
     handed: dict[str, Any] = {}
@@ -93,7 +93,7 @@ def maker(name: str, folder: Path, device: str) -> Callable[[], Any]:
         handed["expert"] = load_expert(env_id)
     made: list[None] = []
 
-    def make() -> Any:
+    def make(seed: int = 0) -> Any:
         own = dict(handed)
         if "envs" in algorithm.needs:
             own["envs"] = SyncVecEnv([lambda: make_env(env_id)] * 4)
@@ -103,6 +103,6 @@ def maker(name: str, folder: Path, device: str) -> Callable[[], Any]:
             info = DemoInfo(env_id, env.observation_space, env.action_space)
             own["store"] = DemoWriter(folder / f"store-{len(made)}.h5", info, expert_actions=True)
         config = algorithm.config(**TINY[name])
-        return algorithm.learner(config, seed=0, device=device, **own)
+        return algorithm.learner(config, seed=seed, device=device, **own)
 
     return make
