@@ -175,7 +175,21 @@ class PPO(OnPolicy):
         if self.updates == config.value_warmup:
             self.optimizer.restart()  # the policy's moments begin here
         data = self._samples(rollout, guide)
-        history: list[dict[str, Tensor]] = []  # one entry per minibatch
+        history = self._descend_epochs(data, clip_coef, rpo_alpha)
+        self._graphed.check()
+        self.updates += 1
+        # Only now: statistics change between iterations, so that the policy that acted is the one updated.
+        self.policy.encoder.observe(self.flat(rollout.obs))
+        schedules = {"learning_rate": self.optimizer.learning_rate}
+        schedules |= {"rpo_alpha": rpo_alpha} if config.perturbs else {}
+        return _metrics(data, history, clip_coef) | schedules
+
+    def _descend_epochs(
+        self, data: dict[str, Tensor], clip_coef: float, rpo_alpha: float
+    ) -> list[dict[str, Tensor]]:
+        """A gradient step on each minibatch, or fewer if the policy has moved too far; the parts of each loss."""
+        config = self.config
+        history: list[dict[str, Tensor]] = []
         # Otherwise a step depends on its own loss, or trains only a part: no graph can.
         graphed = config.target_kl is None and self.updates >= config.value_warmup
         clip = torch.tensor(clip_coef, device=self.device)
@@ -195,24 +209,7 @@ class PPO(OnPolicy):
                 loss = config.vf_coef * parts["value_error"].mean()
             self.optimizer.step(loss)
             self.policy.project_()
-        self._graphed.check()
-        self.updates += 1
-        # Only now: statistics change between iterations, so that the policy that acted is the one updated.
-        self.policy.encoder.observe(self.flat(rollout.obs))
-        surrogate, value_error, ratio, log_ratio = (
-            torch.cat([parts[name] for parts in history]) for name in history[0]
-        )
-        metrics: dict[str, Tensor | float] = {
-            "policy_loss": -surrogate.mean(),
-            "value_loss": value_error.mean(),
-            "entropy": -data["log_probs"].mean(),  # estimated for the policy that acted, from its own actions
-            "approx_kl": approximate_kl(log_ratio),
-            "clip_fraction": ((ratio - 1).abs() > clip_coef).float().mean(),
-            "explained_variance": explained_variance(data["returns"] - data["values"], data["returns"]),
-        }
-        schedules = {"learning_rate": self.optimizer.learning_rate}
-        schedules |= {"rpo_alpha": rpo_alpha} if config.perturbs else {}
-        return {name: float(value) for name, value in metrics.items()} | schedules
+        return history
 
     def _descend(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """One gradient step; returns the parts (B,) of the loss."""
@@ -270,3 +267,19 @@ class PPO(OnPolicy):
         if state.get("fitted", state["env_steps"] > 0):
             self.imitator = None
         super().load_state_dict(state)
+
+
+def _metrics(data: dict[str, Tensor], history: list[dict[str, Tensor]], clip_coef: float) -> dict[str, float]:
+    """Means over the samples (T * N,) and over the parts (B,) of the loss of each minibatch."""
+    surrogate, value_error, ratio, log_ratio = (
+        torch.cat([parts[name] for parts in history]) for name in history[0]
+    )
+    metrics: dict[str, Tensor | float] = {
+        "policy_loss": -surrogate.mean(),
+        "value_loss": value_error.mean(),
+        "entropy": -data["log_probs"].mean(),  # estimated for the policy that acted, from its own actions
+        "approx_kl": approximate_kl(log_ratio),
+        "clip_fraction": ((ratio - 1).abs() > clip_coef).float().mean(),
+        "explained_variance": explained_variance(data["returns"] - data["values"], data["returns"]),
+    }
+    return {name: float(value) for name, value in metrics.items()}
