@@ -65,7 +65,6 @@ class LOKI:
         self.experts_value: ExpertsValue | None = None
         self.least_steps = max(envs.num_envs, 2)
         self._reinforcement(self._blank())  # refuses now, before any step is taken, settings that do not fit
-        self.experts_value = None
         self.imitation.learner.restart()
 
     @property
@@ -93,7 +92,7 @@ class LOKI:
         if self.ppo is None:
             policy = self._blank()
             self._distil(policy)
-            self.ppo = self._reinforcement(policy)
+            self.ppo, self.experts_value = self._reinforcement(policy)
             if self.experts_value is not None:
                 self._warm_start(self.ppo, self.experts_value)
         return self._reinforce(self.ppo, limit)
@@ -121,12 +120,12 @@ class LOKI:
         if policy.head != imitator.head:
             refit(policy, imitator, (obs for obs, *_ in self._labelled(count)), count)
 
-    def _reinforcement(self, policy: ActorPolicy) -> PPO:
+    def _reinforcement(self, policy: ActorPolicy) -> tuple[PPO, ExpertsValue | None]:
+        """PPO for the steps that the imitation leaves, and what guides it; neither has learned yet."""
         config = replace(self.config.ppo, total_steps=self.config.total_steps - self.imitation.env_steps)
         ppo = PPO(config, envs=self.envs, seed=self.seed, device=self.device, policy=policy)
-        if self.config.guidance:
-            self.experts_value = ExpertsValue(copy.deepcopy(ppo.value_net), policy)
-        return ppo
+        guides = self.config.guidance > 0
+        return ppo, ExpertsValue(copy.deepcopy(ppo.value_net), policy) if guides else None
 
     def _warm_start(self, ppo: PPO, experts_value: ExpertsValue) -> None:
         """Fit the expert's value to its critic, in all states that it labelled; PPO's own value begins there.
@@ -153,5 +152,8 @@ class LOKI:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load a state and begin new episodes; the store must be as it was when the state was saved."""
         self.imitation.load_state_dict(state["imitation"])
-        self.ppo = self._reinforcement(self._blank()) if "ppo" in state else None
+        if "ppo" in state:
+            self.ppo, self.experts_value = self._reinforcement(self._blank())
+        else:
+            self.ppo = self.experts_value = None
         load_parts(self, state, *(set(state) - {"imitation"}))
