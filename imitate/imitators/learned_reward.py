@@ -5,7 +5,7 @@ It is a function of steps alone. With the logit of the discriminator,
     r(s, a, s') = form(logit(s, a, s') + alive) + absorbed if the step terminates
 
 where `form` is the learner's field `reward`, and `alive` and `absorbed` are what the absorbing state added in the end
-(`gail` derives them). AIRL's logit leaves the policy and the potential out: it is the reward g(s).
+(`absorbing` derives them). AIRL's logit leaves the policy and the potential out: it is the reward g(s).
 
 A discriminator rewards the learner that it was trained beside, and fades as that comes to go where the expert goes. So
 it may say little to a learner that begins anew. AIRL's g does not fade.

@@ -60,10 +60,8 @@ class Teacher:
         temperature: float,
         first_action: int,
     ) -> None:
-        self._act, self._oracle = (
-            asking(expert, action_space, who="the expert"),
-            getattr(expert, "oracle", None),
-        )
+        self._act = asking(expert, action_space, who="the expert")
+        self._oracle = getattr(expert, "oracle", None)
         self.temperature, self.first_action = temperature, first_action
         self.weight, self.queries = 1.0, 0
 

@@ -2,7 +2,7 @@
 
 A round is T steps of N environments and one gradient step on all of them, so the policy that is updated is the one
 that acted, and no probability ratio is needed. With gae_lambda 1 the advantages use n-step returns, n up to T.
-Deviation: Adam, where the paper has RMSprop with statistics that the workers share.
+Departure: Adam, where the paper has RMSprop with statistics that the workers share.
 """
 
 from __future__ import annotations

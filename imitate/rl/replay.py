@@ -84,9 +84,8 @@ class Replay:
         self.rewards = np.zeros(slots, np.float32)
         self.terminated = np.zeros(slots, bool)
         self.acted = np.zeros(slots, bool)  # the row has an action and a whole stack: it can be sampled
-        self._count: int | None = (
-            0  # of these rows; None: they changed, and a large replay takes a while to count
-        )
+        # Number of these rows; None: they changed, and a large replay takes a while to count.
+        self._count: int | None = 0
         self.written = np.zeros(num_envs, np.int64)  # rows so far, including overwritten ones
         self._everywhere, self._counting = np.arange(num_envs), np.arange(self.rows + self.stack)
         self.begin()

@@ -86,10 +86,8 @@ class Guided(OffPolicy):
             ).to(device)  # fmt: skip
         self.student = student
         handed_over = copy.deepcopy(student)
-        self.config, self.experts = (
-            config,
-            Experts(expert if isinstance(expert, Sequence) else [expert], student),
-        )
+        self.config = config
+        self.experts = Experts(expert if isinstance(expert, Sequence) else [expert], student)
         self.updater = self._updates(student, handed_over)
         self.obs_shape = space.shape or ()
         self.leaders = self.taken = np.zeros(envs.num_envs, np.int64)
@@ -145,9 +143,8 @@ class Guided(OffPolicy):
         rollout = super().collect(limit)
         self.kept.score_episodes(rollout)
         ahead = self.advice(rollout.last_obs)
-        self._ahead = (
-            None if rollout.done[-1].any() else ahead
-        )  # else the next round begins where this one ended
+        # The next round begins where this one ended, unless an episode did.
+        self._ahead = None if rollout.done[-1].any() else ahead
         ends = self.advice(rollout.end_obs) if len(rollout.ends) else ahead[:0]
         return replace(
             rollout,
@@ -231,9 +228,8 @@ class Guided(OffPolicy):
         if not (self.ready and self.expert_totals[2]) and self.sampler.ended:
             ended = [[score.episode_return, score.length, 1] for score in self.sampler.ended]
             self.expert_totals = np.sum([self.expert_totals, *ended], 0).tolist()
-            self.expert_return, self.expert_length = (
-                x / self.expert_totals[2] for x in self.expert_totals[:2]
-            )
+            returns, lengths, count = self.expert_totals
+            self.expert_return, self.expert_length = returns / count, lengths / count
         metrics = {"ent_coef": float(self.updater.temperature.now)}
         if self._shares:
             metrics["expert_share"], self._shares = float(np.mean(self._shares)), []

@@ -38,10 +38,8 @@ class ResidualUpdates(Updates):
     def __init__(self, student: ActorPolicy, clone: ActorPolicy, config: GuidedConfig) -> None:
         super().__init__(student, config)
         self.clone_net = PolicyNet(clone, config)
-        with torch.no_grad():
-            student.output.weight[
-                : self.dimensions
-            ].zero_()  # the expert's action is the first to be corrected
+        with torch.no_grad():  # means of 0: at first the expert's action is not corrected
+            student.output.weight[: self.dimensions].zero_()
             student.output.bias[: self.dimensions].zero_()
 
     def set_learning_rate(self, rate: float) -> None:
@@ -145,7 +143,6 @@ class Residual(Guided):
     def end_iteration(self, history: list[dict[str, Tensor]]) -> dict[str, float]:
         assert self.policy.critic is not None
         assert self.student.critic is not None
-        self.policy.critic.load_state_dict(
-            self.student.critic.state_dict()
-        )  # they value the clone's actions too
+        # The critics value the clone's actions too.
+        self.policy.critic.load_state_dict(self.student.critic.state_dict())
         return super().end_iteration(history)
