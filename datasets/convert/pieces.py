@@ -55,9 +55,7 @@ def spans(steps: int, step_bytes: int) -> Iterator[tuple[int, int]]:
     return ((start, min(start + rows, steps)) for start in range(0, steps, rows))
 
 
-def assembled(
-    what: str, parts: Iterable[Rows], notes: Notes, info: Mapping[str, Any] | None = None
-) -> Episode:
+def assembled(what: str, parts: Iterable[Rows], notes: Notes, info: Mapping[str, Any]) -> Episode:
     """The pieces of an episode whose rows come in `parts`.
 
     The flags of its last row say how it ended. If the last part has one more row in `obs` than in `actions`, that row
@@ -91,14 +89,14 @@ def assembled(
             yield _piece(rows, steps, (terminated, truncated), info)
 
 
-def _piece(rows: Rows, steps: int, flags: tuple[bool, bool], info: Mapping[str, Any] | None) -> Trajectory:
+def _piece(rows: Rows, steps: int, flags: tuple[bool, bool], info: Mapping[str, Any]) -> Trajectory:
     labels, states = rows.get("expert_actions"), rows.get("states")
     return Trajectory(
         rows["obs"],
         rows["actions"][:steps],
         rows["rewards"][:steps] if "rewards" in rows else np.zeros(steps, np.float32),
         *flags,
-        info=info or {},
+        info=info,
         expert_actions=None if labels is None else labels[:steps],
         states=None if states is None else states[:steps],
     )

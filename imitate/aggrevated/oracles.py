@@ -27,7 +27,7 @@ def choose_oracle(
     store: DemoWriter,
     *,
     seed: int,
-    device: torch.device | str = "cpu",
+    device: torch.device | str,
     given: QOracle | None = None,
 ) -> tuple[QOracle | None, Teacher | Teachers]:
     """The critic that `config.oracle` names, on the device, or the `given` one; and the expert as a source of labels,

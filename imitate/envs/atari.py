@@ -60,7 +60,7 @@ def settings(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> dict[s
     return gym.spec(bare_id(env_id)).kwargs | {"frameskip": 1} | given
 
 
-def frame_skip(env_kwargs: Mapping[str, Any] | None = None) -> int:
+def frame_skip(env_kwargs: Mapping[str, Any] | None) -> int:
     """Frames for which an action is held, 4 unless `env_kwargs` say otherwise. Raises InputError if it is no number of
     frames, or more than a second of the game."""
     skip = (env_kwargs or {}).get("frame_skip", FRAME_SKIP)
@@ -71,7 +71,7 @@ def frame_skip(env_kwargs: Mapping[str, Any] | None = None) -> int:
     return skip
 
 
-def rewards_hits(env_kwargs: Mapping[str, Any] | None = None) -> bool:
+def rewards_hits(env_kwargs: Mapping[str, Any] | None) -> bool:
     """True if `reward` in `env_kwargs` is "paddle_hits", not "score", which it is unless given. Raises InputError if it
     is something else."""
     reward = (env_kwargs or {}).get("reward", "score")
@@ -80,9 +80,7 @@ def rewards_hits(env_kwargs: Mapping[str, Any] | None = None) -> bool:
     return bool(reward == "paddle_hits")
 
 
-def preprocessed(
-    env: gym.Env[Any, Any], skip: int = FRAME_SKIP, *, paddle_hits: bool = False
-) -> gym.Env[Any, Any]:
+def preprocessed(env: gym.Env[Any, Any], skip: int, *, paddle_hits: bool) -> gym.Env[Any, Any]:
     """The preprocessing of arXiv:1709.06009: frame skip 4, maximum of the last two, 84 x 84 grey, 4 frames stacked.
 
     In addition, FIRE begins every life. With a frame skip of 1 there is no maximum. With `paddle_hits` the reward is

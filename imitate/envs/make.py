@@ -38,7 +38,7 @@ MAX_EPISODE_STEPS = 100_000
 """Length at which an episode is cut if the environment has no time limit."""
 
 
-def time_limit(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> int | None:
+def time_limit(env_id: str, env_kwargs: Mapping[str, Any] | None) -> int | None:
     """Steps after which an environment truncates its episodes, or None."""
     limit: int | None = (env_kwargs or {}).get("max_episode_steps") or gym.spec(
         bare_id(env_id)

@@ -55,7 +55,7 @@ def imitates(name: str) -> bool:
     return any(candidate.imitates for candidate in CANDIDATES if candidate.name == name)
 
 
-def suited(observations: Space, actions: Space, share: float | None = None) -> list[Candidate]:
+def suited(observations: Space, actions: Space, share: float | None) -> list[Candidate]:
     """The candidates that support these spaces, and suit an expert with this share of the best known return."""
     kind = "continuous" if isinstance(actions, spaces.Box) else "discrete"
     plain = all(

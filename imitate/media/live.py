@@ -24,10 +24,10 @@ def show_episodes(
     policy: Policy,
     env_id: str,
     *,
-    env_kwargs: Mapping[str, Any] | None = None,
-    seed: int = 0,
-    episodes: int = 1,
-    deterministic: bool = True,
+    env_kwargs: Mapping[str, Any] | None,
+    seed: int,
+    episodes: int,
+    deterministic: bool,
 ) -> None:
     """Show the episodes of `evaluate(..., seed=seed)` one after the other, at the environment's `render_fps`.
 

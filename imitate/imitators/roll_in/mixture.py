@@ -38,7 +38,7 @@ class Mixture:
     turns    (T, N) for the roll-in so far: True where the expert acted
     """
 
-    def __init__(self, expert: Act, num_envs: int, per: Per, switch: float = 0.0, live: bool = False) -> None:
+    def __init__(self, expert: Act, num_envs: int, per: Per, switch: float, live: bool) -> None:
         self._expert, self._live = expert, live
         self._switch = {"step": 1.0, "segment": switch, "episode": 0.0}[per]
         self._experts_turn = np.zeros(num_envs, bool)
