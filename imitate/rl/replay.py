@@ -37,7 +37,8 @@ def _stored(space: spaces.Space[Any]) -> Any:
 
 
 class Samples(NamedTuple):
-    """B samples; `returns` sum up to n rewards, `discounts` weigh the value of `next_obs` (0: terminated)."""
+    """B samples. `obs` and `next_obs` (B, *obs_shape) are raw and up to n steps apart. `returns` (B,) sum the
+    discounted rewards between them, and `discounts` (B,) weigh the value of `next_obs` (0: terminated)."""
 
     obs: Array
     actions: Array
@@ -53,7 +54,11 @@ class Replay:
 
     Floats are stored in single precision, as the networks take them: a million steps of HalfCheetah are 0.1 GB.
 
-    least_reward  lower rewards are stored as this
+    capacity       rows of all environments together; an episode of T steps takes T + S of them, of S stacked frames
+    gamma, n_step  the discount, and the number of rewards that a return sums
+    least_reward   lower rewards are stored as this
+
+    Raises InputError for a capacity that is too small.
     """
 
     _arrays = ("frames", "actions", "rewards", "terminated", "acted", "written")
@@ -156,7 +161,7 @@ class Replay:
             begin = end
 
     def sample(self, size: int, rng: np.random.Generator) -> Samples:
-        """Sample steps with replacement."""
+        """`size` steps, drawn with replacement."""
         slots, probabilities = self._draw(size, rng)
         returns, discounts = self.rewards[slots], np.full(size, self.gamma, np.float32)
         last, following = slots, self._next(slots)
