@@ -164,16 +164,16 @@ def test_the_warm_start_is_in_ppos_unit_of_reward(tmp_path: Path, monkeypatch: p
     with loki(tmp_path / "store.h5", total_steps=5_600, guidance=1.0, aggrevated=imitation) as learner:
         while not learner.imitation.done:
             learner.step()
-        ppo = learner._reinforcement(learner._blank())
-        assert learner.experts_value is not None
-        learner._warm_start(ppo, learner.experts_value)
+        ppo, experts_value = learner._reinforcement(learner._blank())
+        assert experts_value is not None
+        learner._warm_start(ppo, experts_value)
         assert ppo.scaler is not None
         assert ppo.scaler.moments.count == learner.imitation.learner.roll_in.store.num_steps
-        assert float(learner.experts_value.scale) == pytest.approx(ppo.scaler.scale)
+        assert float(experts_value.scale) == pytest.approx(ppo.scaler.scale)
         obs = np.linspace(-1, 1, 5, dtype=np.float32)[:, None]
         with torch.no_grad():
             wanted = ppo.value(obs) * ppo.scaler.scale
-        np.testing.assert_allclose(learner.experts_value(obs), wanted, rtol=1e-5)
+        np.testing.assert_allclose(experts_value(obs), wanted, rtol=1e-5)
 
 
 def test_the_states_of_the_trial_have_the_experts_labels(tmp_path: Path) -> None:

@@ -236,6 +236,10 @@ def planted_json(file: str, command: list[str], *keys: str, value: Any) -> Make:
 
 
 def planted_state(algorithm: str, *keys: str, value: Any) -> Make:
+    """Another value in one place of a checkpoint, also one that `save_state` refuses."""
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+
     from imitate.nn.state import load_state, save_state
 
     def make(folder: Path) -> list[str]:
@@ -243,8 +247,12 @@ def planted_state(algorithm: str, *keys: str, value: Any) -> Make:
         state = place = load_state(path)
         for key in keys[:-1]:
             place = place[key]
-        place[keys[-1]] = value
+        place[keys[-1]] = "planted"
         save_state(path, state)
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            written = file.metadata()["state"]
+        save_file(tensors, path, metadata={"state": written.replace('"planted"', json.dumps(value))})
         return ["train", "--resume", str(folder / algorithm)]
 
     return make
