@@ -363,7 +363,7 @@ def _own(name: str) -> Algorithm:
     )
     learner = getattr(module, class_name, None)
     config = getattr(module, f"{class_name}Config", None)
-    if not inspect.isclass(learner) or not dataclasses.is_dataclass(config):
+    if not inspect.isclass(learner) or not (inspect.isclass(config) and dataclasses.is_dataclass(config)):
         raise InputError(
             f"{name}: {module.__name__} must have a class {class_name} and its settings {class_name}Config, "
             "a dataclass, as CONTRIBUTING.md describes"
@@ -374,9 +374,10 @@ def _own(name: str) -> Algorithm:
     try:
         signature.bind(config, **dict.fromkeys(given))
     except TypeError as error:
+        others = ", ".join(need for need in get_args(Need) if need not in needs)
+        also = f"; it may also name {others}" if others else ""
         raise InputError(
-            f"{name} is given its config, and by keyword {', '.join(given)}: {error}; it may also name "
-            f"{', '.join(need for need in get_args(Need) if need not in needs)}"
+            f"{name} is given its config, and by keyword {', '.join(given)}: {error}{also}"
         ) from error
     summary = (inspect.getdoc(learner) or "the user's own").splitlines()[0].rstrip(".")
     path = f"{module.__name__}:{class_name}"

@@ -254,7 +254,7 @@ class Experiment:
     @property
     def evaluable(self) -> bool:
         """True if the environment is installed, so that policies can play in it."""
-        return is_installed(self.env_id) or not find(self.algorithm).offline
+        return is_installed(self.env_id) or not (is_own(self.algorithm) or find(self.algorithm).offline)
 
 
 def _over_preset(data: dict[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import logging
 import math
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -40,8 +40,10 @@ from imitate.training.checkpoint import (
     CHECKPOINT,
     Account,
     Checkpoint,
+    Unlawful,
     append,
     check_policy,
+    check_step,
     checked,
     continued,
     require_finite,
@@ -120,12 +122,14 @@ class Run:
         self.save_each, self._next_save = save_each, 0.0
         self.progress, self.snapshot, self.until = progress, snapshot, until
         self.account = Account(next_validation=eval_every)
+        self._fresh: Mapping[str, Any] | None = None  # the state before the first step
         if checkpoint is not None:
             self._go_on(checkpoint)
         else:
             self._require_enough()
             check_policy(learner.policy)
-            check_state(learner.state_dict())
+            self._fresh = learner.state_dict()
+            check_state(self._fresh)
         self._began = time.monotonic() - self.account.wall_seconds
         self._cpu_began = cpu_seconds() - self.account.cpu_seconds
 
@@ -158,6 +162,8 @@ class Run:
                 finished = self._drive(caught)
             except FloatingPointError as error:
                 raise InputError(f"learning diverged: {error}; {self._kept()}") from error
+            except Unlawful as error:
+                raise InputError(f"{error}; {self._kept()}") from error
             except InputError as error:
                 raise InputError(f"{error}; {self._saved()}") from error
             except OSError as error:
@@ -219,10 +225,8 @@ class Run:
         """One iteration of at most `limit` steps, then validation and checkpoint if due."""
         account, before = self.account, self.learner.env_steps
         metrics = checked(self.learner.step(limit))
-        if (taken := self.learner.env_steps - before) > limit:
-            raise InputError(
-                f"the learner's step took {taken} environment steps, at most {limit} were left to it"
-            )
+        check_step(self.learner, self.learner.env_steps - before, limit, self._fresh)
+        self._fresh = None
         account.iterations += 1
         account.episode_steps = metrics.get("train_length", account.episode_steps)
         counts = {

@@ -17,7 +17,7 @@ from imitate.errors import InputError
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import save_state
 from imitate.nn.stored_policy import load_policy
-from imitate.training.checkpoint import Checkpoint
+from imitate.training.checkpoint import CHECKPOINT, Checkpoint
 from imitate.training.run import Run
 
 
@@ -289,17 +289,48 @@ class Mistaken(Counter):
 def test_a_step_beyond_its_limit_is_refused(tmp_path: Path) -> None:
     """10 steps and 3 more, of 12."""
     with pytest.raises(
-        InputError, match="step took 13 environment steps, at most 12 were left to it; 13 steps"
+        InputError,
+        match="step took 13 environment steps, at most 12 were left to it; there was no checkpoint yet",
     ):
         Run(Mistaken(beyond=3), tmp_path, budget=12).finish()
-    assert not (tmp_path / "finished.json").exists()
+    assert not (tmp_path / CHECKPOINT).exists()  # from which it would go on as if nothing were wrong
+
+
+def test_counts_that_are_no_ints_are_named(tmp_path: Path) -> None:
+    learner = Mistaken()
+    learner.returned, learner.expert_queries = {}, np.int64(0)
+    with pytest.raises(
+        InputError, match="the learner's expert_queries is a int64, wanted an int; there was no"
+    ):
+        Run(learner, tmp_path, budget=20).finish()
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "said"),
+    [
+        (None, [1.0], "/best is a list of 1, wanted NoneType as before its first step"),
+        ([1], [1, 2], "/best is a list of 2, wanted a list of 1"),
+        (0, 0.5, "/best is float, wanted int"),
+        (0, -1, "/best is -1, wanted a count"),
+    ],
+)
+def test_a_state_that_changes_its_form_is_refused_after_the_first_step(
+    first: Any, then: Any, said: str, tmp_path: Path
+) -> None:
+    class Changing(Counter):
+        def state_dict(self) -> dict[str, Any]:
+            return super().state_dict() | {"best": then if self.env_steps else first}
+
+    with pytest.raises(InputError, match=said):
+        Run(Changing(counter().policy), tmp_path, budget=50).finish()
+    assert not (tmp_path / CHECKPOINT).exists()
 
 
 @pytest.mark.parametrize(
     ("returned", "said"),
     [
         (None, "step returned a NoneType, wanted a dict of numbers; 10 steps are kept"),
-        ({"length": 2, "q_loss": np.float32(1)}, r"returned q_loss as a float32: take float\(q_loss\)"),
+        ({"length": 2, "q_loss": np.float32(1)}, "returned q_loss as a float32, wanted a float or an int"),
         ({"mean_q": np.zeros(2)}, "returned mean_q as a ndarray"),
     ],
 )

@@ -101,8 +101,8 @@ def _contrast(groups: Sequence[Array], signs: Sequence[float]) -> Difference:
     variance = max(sum(part for part, _ in parts) - noise, *(part for part, _ in parts), 0.0)
     if variance <= 1e-24 * max(1.0, estimate**2):
         return Difference(estimate, estimate, estimate, float(abs(estimate) <= 1e-12))
-    # Satterthwaite's, of the variance without the noise: with it, few noisy seeds would seem to tell more than they do.
-    # Never fewer than those of one part.
+    # Satterthwaite's degrees of freedom are those of the variance without the noise: with it, few noisy seeds would
+    # seem to tell more than they do. They are never fewer than those of one part.
     degrees = variance**2 / sum(part**2 / count for part, count in parts)
     degrees = max(degrees, min(count for part, count in parts if part))
     half = special.stdtrit(degrees, (1 + _CONFIDENCE) / 2) * np.sqrt(variance)
