@@ -81,7 +81,10 @@ def progress_of(experiment: Experiment) -> Iterator[Progress]:
             iterations += bool(metrics)
             position = iterations if offline else spent
             named = ("train_return", "loss", "cloning_loss", "heldout_loss", "agreement")
-            shown = {name: f"{metrics[name]:.4g}" for name in named if name in metrics}
+            names = [name for name in named if name in metrics]
+            if offline and not names:  # a learner of one's own: its first metrics
+                names = [name for name in metrics if name != "progress"][:3]
+            shown = {name: f"{metrics[name]:.4g}" for name in names}
             last = ", ".join(f"{name} {value}" for name, value in shown.items()) or last
             bar.update((metrics.get("progress", bar.n) if offline else spent) - bar.n)
             bar.set_postfix(({"iteration": str(iterations)} if offline else {}) | shown, refresh=False)

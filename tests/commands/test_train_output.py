@@ -12,6 +12,8 @@ from forked import COMMAND, Script
 from typed import PPO, help_of
 
 from imitate.cli import main
+from imitate.commands.progress import progress_of
+from imitate.training.experiment import Experiment
 
 if sys.platform != "win32":
     import termios
@@ -47,6 +49,14 @@ def test_a_line_before_an_episode_has_ended_says_so(caplog: pytest.LogCaptureFix
     short = [option if option != "16" else "2" for option in PPO]
     assert main([*short, "--num-envs", "4", "--budget", "80", "--out", "run"]) == 0
     assert caplog.messages[0] == "8 of 80 steps: no episode has ended yet"
+
+
+def test_an_offline_learner_of_ones_own_shows_its_first_metrics(caplog: pytest.LogCaptureFixture) -> None:
+    """A line once said that no episode had ended yet."""
+    caplog.set_level("INFO")
+    with progress_of(Experiment.preset("bc", "CartPole-v1")) as progress:
+        progress(0, {"energy": 1.5, "a": 1.0, "b": 2.0, "c": 3.0, "progress": 1.0})
+    assert caplog.messages[0] == "iteration 1 (100%): energy 1.5, a 1, b 2"
 
 
 def terminal(*arguments: str) -> str:
