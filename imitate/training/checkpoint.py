@@ -13,24 +13,12 @@ from typing import IO, Any
 import msgspec
 import torch
 
-from imitate.algorithms import Learner
 from imitate.errors import InputError, one_line
 from imitate.files import Count, Number
 from imitate.nn.policy import ActorPolicy
-from imitate.nn.state import check_like, check_state, load_state
+from imitate.nn.state import load_state
 
-__all__ = [
-    "CHECKPOINT",
-    "Account",
-    "Checkpoint",
-    "Unlawful",
-    "append",
-    "check_policy",
-    "check_step",
-    "checked",
-    "continued",
-    "require_finite",
-]
+__all__ = ["CHECKPOINT", "Account", "Checkpoint", "append", "continued", "require_finite"]
 
 logger = logging.getLogger(__name__)
 
@@ -108,50 +96,6 @@ def continued(path: Path, size: int) -> Iterator[IO[bytes]]:
         file.truncate(whole)
         file.seek(whole)
         yield file
-
-
-def check_policy(policy: Any) -> None:
-    """Raise InputError if a learner's policy is not one that a run can store."""
-    # A subclass would be loaded as an ActorPolicy, which acts differently.
-    if type(policy) is not ActorPolicy:
-        raise InputError(
-            f"the learner's policy is a {type(policy).__name__}: a run stores and loads an imitate.ActorPolicy alone; "
-            "train others in Python, and measure them with imitate.evaluate"
-        )
-
-
-class Unlawful(InputError):
-    """A learner broke its protocol, so the step in which it did must not be saved."""
-
-
-def check_step(learner: Learner, taken: int, limit: int, fresh: Mapping[str, Any] | None) -> None:
-    """Raise Unlawful if a learner has just taken more steps than its limit, if its counts are no ints, or if its state
-    could not be resumed, as it has other types or shapes than the `fresh` one."""
-    for name in ("env_steps", "expert_queries"):
-        if not isinstance(count := getattr(learner, name), int):
-            raise Unlawful(f"the learner's {name} is a {type(count).__name__}, wanted an int")
-    if taken > limit:
-        raise Unlawful(f"the learner's step took {taken} environment steps, at most {limit} were left to it")
-    if fresh is not None:
-        check_state(state := learner.state_dict())
-        try:
-            check_like(fresh, state)
-        except ValueError as error:
-            raise Unlawful(
-                f"the learner's state could not be resumed: {error} as before its first step; an empty tensor may grow"
-            ) from error
-
-
-def checked(metrics: Any) -> dict[str, float]:
-    """The metrics that a learner's step, perhaps a user's own, returned. Raises InputError unless they are numbers."""
-    if not isinstance(metrics, dict):
-        raise InputError(f"the learner's step returned a {type(metrics).__name__}, wanted a dict of numbers")
-    for name, value in metrics.items():
-        if not isinstance(value, float | int):
-            raise InputError(
-                f"the learner's step returned {name} as a {type(value).__name__}, wanted a float or an int"
-            )
-    return metrics
 
 
 def append(file: IO[bytes], row: dict[str, Any]) -> int:

@@ -30,25 +30,15 @@ from torch.utils.tensorboard import SummaryWriter
 from imitate.algorithms import Learner
 from imitate.datasets.evaluation import Evaluation
 from imitate.datasets.storage.writer import DemoWriter
-from imitate.errors import DISK_FULL, InputError, one_line
+from imitate.errors import DISK_FULL, InputError
 from imitate.files import write_json
 from imitate.imitators.learned_reward import LearnedReward, LearnsReward, save_reward
 from imitate.nn.policy import ActorPolicy
-from imitate.nn.state import check_like, check_state, load_state, save_state
+from imitate.nn.state import load_state, save_state
 from imitate.nn.stored_policy import save_policy
-from imitate.training.checkpoint import (
-    CHECKPOINT,
-    Account,
-    Checkpoint,
-    Unlawful,
-    append,
-    check_policy,
-    check_step,
-    checked,
-    continued,
-    require_finite,
-)
+from imitate.training.checkpoint import CHECKPOINT, Account, Checkpoint, append, continued, require_finite
 from imitate.training.process import cpu_seconds, interruptible, keep_freed_memory
+from imitate.training.protocol import Unlawful, first_state, restore, take_step
 
 __all__ = ["Progress", "Run", "Snapshot", "Validate"]
 
@@ -122,14 +112,13 @@ class Run:
         self.save_each, self._next_save = save_each, 0.0
         self.progress, self.snapshot, self.until = progress, snapshot, until
         self.account = Account(next_validation=eval_every)
-        self._fresh: Mapping[str, Any] | None = None  # the state before the first step
+        self._first: Mapping[str, Any] | None = None  # the state before the first step, until it is taken
         if checkpoint is not None:
-            self._go_on(checkpoint)
+            self.account = checkpoint.account
+            restore(learner, checkpoint.learner, self.out)
         else:
             self._require_enough()
-            check_policy(learner.policy)
-            self._fresh = learner.state_dict()
-            check_state(self._fresh)
+            self._first = first_state(learner)
         self._began = time.monotonic() - self.account.wall_seconds
         self._cpu_began = cpu_seconds() - self.account.cpu_seconds
 
@@ -223,10 +212,9 @@ class Run:
 
     def _iterate(self, limit: int) -> None:
         """One iteration of at most `limit` steps, then validation and checkpoint if due."""
-        account, before = self.account, self.learner.env_steps
-        metrics = checked(self.learner.step(limit))
-        check_step(self.learner, self.learner.env_steps - before, limit, self._fresh)
-        self._fresh = None
+        account = self.account
+        metrics = take_step(self.learner, limit, self._first)
+        self._first = None
         account.iterations += 1
         account.episode_steps = metrics.get("train_length", account.episode_steps)
         counts = {
@@ -336,17 +324,6 @@ class Run:
             raise InputError(
                 f"a budget of {self.budget} steps is too small for {takes}: give at least --budget {least}{fewer}"
             )
-
-    def _go_on(self, checkpoint: Checkpoint) -> None:
-        self.account = checkpoint.account
-        try:
-            check_like(self.learner.state_dict(), checkpoint.learner)
-            self.learner.load_state_dict(dict(checkpoint.learner))
-        except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
-            raise InputError(
-                f"the checkpoint in {self.out} does not fit this learner ({type(error).__name__}: {one_line(error)}); "
-                "begin anew with another --out"
-            ) from error
 
     def _saved(self) -> str:
         """Save a checkpoint after an exception, in the middle of an iteration; returns what is kept.
