@@ -148,14 +148,6 @@ class DemoWriter:
     def num_steps(self) -> int:
         return self._written["actions"] + sum(len(rows["actions"]) for rows in self._pending)
 
-    def require(self, episodes: int) -> None:
-        """Raise InputError unless the store holds this many pieces, as when the checkpoint was made."""
-        if len(self) != episodes:
-            raise InputError(
-                f"the store holds {len(self)} pieces, the checkpoint was made at {episodes}; "
-                "reopen it with DemoWriter.resume(path, episodes=...)"
-            )
-
     def append(self, trajectory: Trajectory) -> None:
         """Record an episode, or a piece of one; `flush_due` says when it is on disk.
 

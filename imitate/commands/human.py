@@ -28,7 +28,7 @@ from imitate.envs.seeds import check_seed, episode_seeds
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts import load_expert
-from imitate.media.video import DEFAULT_FPS
+from imitate.media.video import fps_of
 from imitate.media.window import Window
 from imitate.training.inputs import check_expert
 
@@ -98,8 +98,7 @@ def command(
             check_expert(policy, intervene, env, env_kwargs or {})
         played = _played(out, info) if resume and out.exists() else 0
         if played < episodes:
-            frames = float(fps or made.metadata.get("render_fps") or DEFAULT_FPS)
-            with Window(frames) as window:
+            with Window(fps or fps_of(made)) as window:
                 hand = by_hand(made, mapping, window, episode_seeds(seed), episodes, policy, played=played)
                 _record(
                     hand if policy is None else chain.from_iterable(map(interventions, hand)),

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import tyro
 
 from imitate import hub
-from imitate.datasets.convert import convert
+from imitate.datasets.convert import FORMATS, convert
 from imitate.datasets.convert.sources import SUFFIXES
 from imitate.datasets.evaluation import Evaluation
 from imitate.datasets.storage.opening import paths_of
@@ -20,9 +20,6 @@ from imitate.export.cards import data_card
 
 __all__ = ["push"]
 
-_Format = Literal[
-    "imitate", "lerobot", "minari", "minari-arrow", "imitation", "robomimic", "d4rl", "npz", "csv"
-]
 _IN_ONE_FILE = {"robomimic": "demos.hdf5", "d4rl": "demos.hdf5", "npz": "demos.npz", "csv": "demos.csv"}
 
 
@@ -30,7 +27,7 @@ def push(
     demos: tyro.conf.Positional[str],
     repo: tyro.conf.Positional[str],
     /,
-    format: _Format = "imitate",
+    format: Literal[tuple(FORMATS)] = "imitate",  # type: ignore[valid-type]
     license: str | None = None,
     private: bool = False,
 ) -> int:

@@ -11,8 +11,7 @@ from gymnasium import spaces
 from imitate.algorithms import find
 from imitate.compare.plan.learners import base
 from imitate.compare.plan.scaling import shortened
-from imitate.envs.fields import as_fields
-from imitate.envs.spaces import Space
+from imitate.envs.spaces import Space, is_plain
 from imitate.improvement.task import Task
 from imitate.training.experiment import Experiment
 
@@ -58,9 +57,7 @@ def imitates(name: str) -> bool:
 def suited(observations: Space, actions: Space, share: float | None) -> list[Candidate]:
     """The candidates that support these spaces, and suit an expert with this share of the best known return."""
     kind = "continuous" if isinstance(actions, spaces.Box) else "discrete"
-    plain = all(
-        isinstance(as_fields(space), spaces.Box | spaces.Discrete) for space in (observations, actions)
-    )
+    plain = is_plain(observations, actions)
     entries = {candidate.name: find(base(candidate.name)) for candidate in CANDIDATES}
     return [
         candidate

@@ -38,7 +38,7 @@ def train(study: Study, learner: str, plan: Plan, shares: Sequence[float], other
     if any(each.learner == learner for each in study.journal.dropped):
         return
     imitates, folder = learner in plan.imitators, study.out / "runs" / learner
-    if not _reached(study, learner, shares[-1]):
+    if study.journal.at(learner, shares[-1]) is None:
         steps = plan.imitation if imitates else plan.winner
         until = math.inf if imitates else shares[-1] * plan.winner
         passing = _passing(study, learner, plan, shares[:-1])
@@ -51,10 +51,6 @@ def train(study: Study, learner: str, plan: Plan, shares: Sequence[float], other
     study.validate(learner, plan)
 
 
-def _reached(study: Study, learner: str, share: float) -> bool:
-    return any(each.learner == learner and each.share >= share for each in study.journal.snapshots)
-
-
 def _passing(
     study: Study, learner: str, plan: Plan, shares: Sequence[float]
 ) -> Callable[[int, ActorPolicy], None]:
@@ -63,7 +59,7 @@ def _passing(
 
     def take(spent: int, policy: ActorPolicy) -> None:
         passed = [share for share in shares if spent >= share * plan.winner]
-        if passed and not _reached(study, learner, passed[-1]):
+        if passed and study.journal.at(learner, passed[-1]) is None:
             so_far = 0.0 if before is None else before.cpu_seconds
             _take(study, learner, passed[-1], so_far + cpu_seconds() - began, policy)
 

@@ -14,7 +14,7 @@ from imitate.datasets.asking import asking
 from imitate.datasets.human.keymap import QUIT
 from imitate.datasets.trajectory import Policy
 from imitate.envs.seeds import episode_seeds
-from imitate.media.video import DEFAULT_FPS, renderable_env
+from imitate.media.video import fps_of, renderable_env
 from imitate.media.window import Window, check_display
 
 __all__ = ["show_episodes"]
@@ -37,7 +37,7 @@ def show_episodes(
     """
     check_display()
     env = renderable_env(env_id, env_kwargs)
-    with closing(env), Window(float(env.metadata.get("render_fps") or DEFAULT_FPS)) as window:
+    with closing(env), Window(fps_of(env)) as window:
         for number, each in enumerate(islice(episode_seeds(seed), episodes), 1):
             title = f"{env_id}, episode {number} of {episodes}"
             if not _show(policy, env, each, window, title, deterministic):

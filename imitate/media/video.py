@@ -26,9 +26,12 @@ from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.files import atomic
 
-__all__ = ["filming", "record_video", "renderable_env"]
+__all__ = ["filming", "fps_of", "record_video", "renderable_env"]
 
-DEFAULT_FPS = 30  # for environments whose metadata has none
+
+def fps_of(env: gym.Env[Any, Any]) -> float:
+    """Frames a second of the environment's films, 30 if its metadata has none."""
+    return float(env.metadata.get("render_fps") or 30)
 
 
 def record_video(
@@ -92,7 +95,7 @@ def filming(
     if width is not None and width < 2:
         raise InputError(f"a video is at least 2 pixels wide, got {width}")
     with closing(renderable_env(env_id, env_kwargs)) as env:
-        fps = float(env.metadata.get("render_fps") or DEFAULT_FPS)
+        fps = fps_of(env)
         limits = [max_steps, None if max_seconds is None else int(max_seconds * fps)]
         limit = min((limit for limit in limits if limit is not None), default=None)
         out.parent.mkdir(parents=True, exist_ok=True)

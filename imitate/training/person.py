@@ -29,11 +29,11 @@ def seated(
     from imitate.envs.answers import Checked
     from imitate.envs.make import make_env
     from imitate.envs.vec import SyncVecEnv
-    from imitate.media.video import DEFAULT_FPS
+    from imitate.media.video import fps_of
     from imitate.media.window import Window
 
     env = Checked(make_env(env_id, env_kwargs, render_mode="rgb_array"))
     file = spec.partition(":")[2]
     keys = key_map(env, env_id, Path(file) if file else None, remedy="--expert human:keys.toml")
-    window = stack.enter_context(Window(float(env.metadata.get("render_fps") or DEFAULT_FPS)))
+    window = stack.enter_context(Window(fps_of(env)))
     return SyncVecEnv([lambda: env]), Person(env, keys, window)

@@ -46,7 +46,7 @@ class Baseline:
     comparison: Comparison
     steps: int
     seed: int
-    settings: dict[str, Any]
+    hyperparameters: dict[str, Any]
     notes: list[str] = field(default_factory=list)
     settings_from: str = ""
 
@@ -82,12 +82,8 @@ class Baseline:
         return cls(name, comparison, job.steps, job.seed, settings, said, source)
 
     @property
-    def hyperparameters(self) -> dict[str, Any]:
-        return self.settings
-
-    @property
     def stepped(self) -> dict[str, Any]:
-        return {"num_envs": self.settings["n_envs"], "backend": "gymnasium"}
+        return {"num_envs": self.hyperparameters["n_envs"], "backend": "gymnasium"}
 
     def least_steps(self) -> int:
         """Raise InputError if it can't act in this environment, or the budget is not enough for one iteration."""
@@ -135,7 +131,9 @@ class Baseline:
         return True
 
     def _model(self) -> BaseAlgorithm:
-        settings = {name: value for name, value in self.settings.items() if name not in ("seed", "device")}
+        settings = {
+            name: value for name, value in self.hyperparameters.items() if name not in ("seed", "device")
+        }
         return make_model(
             self.algorithm,
             self.comparison.env_id,
