@@ -9,7 +9,6 @@ from typing import ClassVar, Literal, Self
 
 from imitate.configs.dagger import DAggerConfig
 from imitate.configs.fqe import FQEConfig
-from imitate.configs.shared import as_tuples
 from imitate.errors import InputError, check_range
 
 __all__ = ["GATE", "AggreVaTeDConfig", "TrialConfig"]
@@ -52,9 +51,9 @@ class AggreVaTeDConfig(DAggerConfig):
     """Activation of the hidden layers."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if isinstance(self.fqe, Mapping):  # from a preset or a run's config.json
-            object.__setattr__(self, "fqe", FQEConfig(**as_tuples(self.fqe)))
+            object.__setattr__(self, "fqe", FQEConfig(**self.fqe))
+        super().__post_init__()
         check_range(self, 0, math.inf, "delta", "fqe_updates")
         check_range(self, 0, 1, "gate")
         check_range(self, 0, math.inf, "beta")

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from imitate.configs.shared import check_types
 from imitate.errors import InputError, check_range
 
 __all__ = ["FQEConfig"]
@@ -34,6 +35,7 @@ class FQEConfig:
     actions."""
 
     def __post_init__(self) -> None:
+        check_types(self)
         check_range(self, 1, math.inf, "n_step", "batch_size")
         check_range(self, 0, math.inf, "learning_rate")
         check_range(self, 0, 1, "tau", "gamma")

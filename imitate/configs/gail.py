@@ -11,7 +11,7 @@ from imitate.configs.a2c import A2CConfig
 from imitate.configs.bc import BCConfig
 from imitate.configs.ppo import PPOConfig
 from imitate.configs.reinforce import REINFORCEConfig
-from imitate.configs.shared import as_tuples
+from imitate.configs.shared import check_types
 from imitate.errors import InputError, check_range
 
 __all__ = ["GAILConfig", "Reward"]
@@ -82,7 +82,8 @@ class GAILConfig:
         for name, default in (("ppo", _small_steps), ("a2c", A2CConfig), ("reinforce", REINFORCEConfig)):
             settings = getattr(self, name)
             if isinstance(settings, Mapping):  # from a preset or a run's config.json
-                object.__setattr__(self, name, replace(default(), **as_tuples(settings)))
+                object.__setattr__(self, name, replace(default(), **settings))
+        check_types(self)
         check_range(self, 1, math.inf, "total_steps", "updates_per_round", "batch_size", "demo_every")
         check_range(self, 0, math.inf, "bc_updates", "learning_rate", "input_noise", "gradient_penalty")
         if self.reward == "airl" and (self.gradient_penalty or self.spectral_norm):

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from imitate.configs.dqn import DQNConfig
 from imitate.configs.sac import SACConfig
-from imitate.configs.shared import as_tuples
+from imitate.configs.shared import check_types
 from imitate.errors import InputError, check_range
 
 __all__ = ["IQConfig"]
@@ -59,7 +59,8 @@ class IQConfig:
         for name, default in (("dqn", _on_dqn), ("sac", _on_sac)):
             settings = getattr(self, name)
             if isinstance(settings, Mapping):  # from a preset or a run's config.json
-                object.__setattr__(self, name, replace(default(), **as_tuples(settings)))
+                object.__setattr__(self, name, replace(default(), **settings))
+        check_types(self)
         check_range(self, 1, math.inf, "total_steps", "demo_every")
         check_range(self, 0, math.inf, "actor_learning_rate")
         check_range(self, 1e-6, math.inf, "ent_coef", "chi2")

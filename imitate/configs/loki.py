@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from imitate.configs.aggrevated import TrialConfig
 from imitate.configs.ppo import PPOConfig
-from imitate.configs.shared import as_tuples
+from imitate.configs.shared import check_types
 from imitate.errors import check_range
 
 __all__ = ["LOKIConfig"]
@@ -41,9 +41,10 @@ class LOKIConfig:
 
     def __post_init__(self) -> None:
         if isinstance(self.aggrevated, Mapping):  # from a preset or a run's config.json
-            object.__setattr__(self, "aggrevated", TrialConfig(**as_tuples(self.aggrevated)))
+            object.__setattr__(self, "aggrevated", TrialConfig(**self.aggrevated))
         if isinstance(self.ppo, Mapping):
-            object.__setattr__(self, "ppo", replace(_fine_tuning(), **as_tuples(self.ppo)))
+            object.__setattr__(self, "ppo", replace(_fine_tuning(), **self.ppo))
+        check_types(self)
         check_range(self, 1, math.inf, "total_steps")
         check_range(self, 1, math.inf, "imitation_steps")
         check_range(self, 0, 1, "guidance", "guidance_fraction")

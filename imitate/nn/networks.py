@@ -166,6 +166,8 @@ class MLP(nn.Sequential):
     """Linear layers of these sizes, each followed by the activation."""
 
     def __init__(self, sizes: Sequence[int], activation: Activation) -> None:
+        if activation not in _ACTIVATIONS:
+            raise InputError(f"activation must be {' or '.join(_ACTIVATIONS)}, got {activation!r}")
         linear = [nn.Linear(inputs, outputs) for inputs, outputs in itertools.pairwise(sizes)]
         super().__init__(
             *itertools.chain.from_iterable((layer, _ACTIVATIONS[activation]()) for layer in linear)

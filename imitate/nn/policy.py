@@ -62,8 +62,11 @@ class ActorPolicy(nn.Module):
         check_supported(observation_space, action_space)
         observation_space, discrete = as_fields(observation_space), values_of(action_space)
         self.head: Head = head or ("clipped" if discrete is None else "categorical")
-        if (self.head == "categorical") == (discrete is None):
-            raise InputError(f"policy head {self.head!r} does not fit action space {action_space}")
+        wanted = ("squashed", "clipped") if discrete is None else ("categorical",)
+        if self.head not in wanted:
+            raise InputError(
+                f"policy head {self.head!r} does not fit action space {action_space}: wanted {' or '.join(wanted)}"
+            )
         self.observation_space, self.action_space = observation_space, action_space
         self.architecture: dict[str, Any] = (
             {

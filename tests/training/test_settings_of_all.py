@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 
+import numpy as np
 import pytest
 
+from imitate import A2CConfig, GAILConfig, PPOConfig, SACConfig
 from imitate.algorithms import ALGORITHMS
 from imitate.errors import InputError
 from imitate.training.experiment import Experiment
@@ -59,3 +62,33 @@ def test_an_offline_learner_has_room_for_its_demonstrations() -> None:
     """Their steps count, and it takes no others; no preset is needed for that."""
     assert Experiment.preset("bc", "Acrobot-v1").budget == Experiment.preset("bc").budget == 100_000_000
     assert Experiment.preset("ppo", "Acrobot-v1").budget < 100_000_000
+
+
+class Neither:
+    """A value that no setting takes."""
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_setting_of_another_type_is_refused_by_its_name(name: str) -> None:
+    config = ALGORITHMS[name].config
+    for field in dataclasses.fields(config):
+        for wrong in ("cosine", Neither()):
+            with pytest.raises(InputError, match=f"^{field.name} must be .*, got "):
+                config(**{field.name: wrong})
+
+
+def test_a_settings_choices_are_listed() -> None:
+    with pytest.raises(InputError, match=r"^lr_schedule must be 'constant' or 'linear', got 'cosine'$"):
+        PPOConfig(lr_schedule="cosine")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"^ent_coef must be a number or None, got 'none'$"):
+        SACConfig(ent_coef="none")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"^ppo must be a PPOConfig, got A2CConfig$"):
+        GAILConfig(ppo=A2CConfig())  # type: ignore[arg-type]
+
+
+def test_numbers_of_numpy_and_lists_are_taken() -> None:
+    config = PPOConfig(num_steps=np.int64(8), gamma=np.float32(0.5), hidden=[32, 16])  # type: ignore[arg-type]
+    assert config == PPOConfig(num_steps=8, gamma=0.5, hidden=(32, 16))
+    assert json.dumps(dataclasses.asdict(config)) == json.dumps(
+        dataclasses.asdict(PPOConfig(num_steps=8, gamma=0.5, hidden=(32, 16)))
+    )
