@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import fields, is_dataclass
 from numbers import Integral, Real
 from types import NoneType, UnionType
@@ -32,23 +31,18 @@ def check_ema(decay: float) -> None:
 def check_types(config: Any) -> None:
     """Raise InputError, naming the field, unless each field of a config has the type of its annotation. NumPy's numbers
     become Python's, and lists become tuples."""
-    for name, hint in _hints(type(config)).items():
+    hints = get_type_hints(type(config))
+    for name in (field.name for field in fields(config)):
         value = given = getattr(config, name)
         if isinstance(given, Real) and not isinstance(given, bool):
             value = int(given) if isinstance(given, Integral) else float(given)
         try:
-            object.__setattr__(config, name, msgspec.convert(value, hint))
+            object.__setattr__(config, name, msgspec.convert(value, hints[name]))
         except msgspec.ValidationError as error:
-            *most, last = _choices(hint)
+            *most, last = _choices(hints[name])
             wanted = f"{', '.join(most)} or {last}" if most else last
             got = type(given).__name__ if is_dataclass(given) else repr(given)
             raise InputError(f"{name} must be {wanted}, got {got}") from error
-
-
-@functools.cache
-def _hints(config: type[Any]) -> dict[str, Any]:
-    hints = get_type_hints(config, include_extras=True)
-    return {field.name: hints[field.name] for field in fields(config)}
 
 
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", NoneType: "None"}

@@ -319,7 +319,7 @@ def test_a_stored_network_of_impossible_widths_is_refused(changed: dict[str, Any
 
 
 def test_a_head_or_activation_that_there_is_not_is_refused() -> None:
-    with pytest.raises(InputError, match="head 'squash' does not fit .*: wanted squashed or clipped$"):
+    with pytest.raises(InputError, match=r"head 'squash' does not fit .*: wanted squashed or clipped$"):
         ActorPolicy(OBS, BOX, head="squash")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="^activation must be tanh or relu, got 'gelu'$"):
+    with pytest.raises(InputError, match=r"^activation must be tanh or relu, got 'gelu'$"):
         ActorPolicy(OBS, BOX, activation="gelu")  # type: ignore[arg-type]
