@@ -31,6 +31,7 @@ from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array, check_plain
 from imitate.envs.vec import VecEnv
 from imitate.experts.values.critics import QOracle
+from imitate.handed import takes
 from imitate.imitators.bc import imitation_loss, new_policy
 from imitate.imitators.roll_in.roll_in import RollIn
 from imitate.imitators.roll_in.student import Student
@@ -52,6 +53,7 @@ class AggreVaTeD:
     trusted   False: leave the critic alone and go on as DAgger does
     """
 
+    @takes(AggreVaTeDConfig)
     def __init__(
         self,
         config: AggreVaTeDConfig,

@@ -28,6 +28,7 @@ from imitate.datasets.asking import Askable
 from imitate.datasets.storage.writer import DemoWriter
 from imitate.envs.vec import VecEnv
 from imitate.experts.values.fqe import discounted_sums
+from imitate.handed import takes
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.refit import refit, with_head
 from imitate.nn.state import load_parts, parts_state
@@ -47,6 +48,7 @@ class LOKI:
     experts_value  what guides it, or None
     """
 
+    @takes(LOKIConfig)
     def __init__(
         self,
         config: LOKIConfig,

@@ -24,6 +24,7 @@ from imitate.datasets.storage.writer import DemoWriter
 from imitate.envs.seeds import draw_seed, episode_seeds
 from imitate.envs.vec import VecEnv
 from imitate.experts.values.critics import QOracle
+from imitate.handed import takes
 from imitate.imitators.bc import new_policy
 from imitate.imitators.roll_in.student import Student
 from imitate.nn.policy import ActorPolicy
@@ -42,6 +43,7 @@ class Trial:
     rival    DAgger's student, until the trial
     """
 
+    @takes(TrialConfig)
     def __init__(
         self,
         config: TrialConfig,

@@ -10,7 +10,7 @@ import numpy as np
 from imitate.envs.answers import Answering
 from imitate.envs.fields import all_finite
 from imitate.envs.make import Env
-from imitate.envs.spaces import Array, Space, check_supported
+from imitate.envs.spaces import Array, Space, check_supported, kind
 from imitate.envs.structured import structured
 from imitate.errors import InputError
 
@@ -28,6 +28,7 @@ __all__ = [
     "Step",
     "SyncVecEnv",
     "VecEnv",
+    "check_envs",
 ]
 
 
@@ -48,6 +49,7 @@ class Step(NamedTuple):
     final_obs: Array
 
 
+@runtime_checkable
 class VecEnv(Protocol):
     """N environments, stepped together.
 
@@ -67,6 +69,15 @@ class VecEnv(Protocol):
     def step(self, actions: Array) -> Step: ...
 
     def close(self) -> None: ...
+
+
+def check_envs(envs: object) -> None:
+    """Raise InputError unless this is a VecEnv. Those of Gymnasium and Stable-Baselines3 seed no single episode."""
+    if not isinstance(envs, VecEnv):
+        raise InputError(
+            f"envs must be a vector environment of this package, got {type(envs).__name__}: give, for example, "
+            'SyncVecEnv([lambda: make_env("CartPole-v1")] * 8) of imitate.envs'
+        )
 
 
 @runtime_checkable
@@ -92,7 +103,15 @@ class SyncVecEnv:
     def __init__(self, env_fns: Sequence[Callable[[], Env]]) -> None:
         if not env_fns:
             raise InputError("num_envs must be at least 1, got 0")
+        if not all(map(callable, env_fns)):
+            raise InputError(
+                f"SyncVecEnv takes functions that make an environment, got {env_fns!r}: give "
+                '[lambda: make_env("CartPole-v1")] * 8'
+            )
         made = [structured(make()) for make in env_fns]
+        kinds = {(kind(env.observation_space), kind(env.action_space)) for env in made}
+        if len(kinds) > 1:
+            raise InputError(f"environments side by side must have the same spaces, got {sorted(kinds)}")
         self.num_envs = len(made)
         self.single_observation_space = made[0].observation_space
         self.single_action_space = made[0].action_space

@@ -26,6 +26,7 @@ from imitate.datasets.trajectory import tensor_of
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array, values_of
 from imitate.errors import InputError
+from imitate.handed import takes
 from imitate.nn.adam import Adam
 from imitate.nn.average import Average
 from imitate.nn.distributions import Distribution, Gaussian
@@ -157,6 +158,7 @@ class BC:
     env_steps = least_steps = 0
     expert_queries = 0
 
+    @takes(BCConfig)
     def __init__(
         self,
         config: BCConfig,

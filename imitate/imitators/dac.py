@@ -30,6 +30,7 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
+from imitate.handed import takes
 from imitate.imitators.absorbing import endings, share_of_demos, share_of_replay
 from imitate.imitators.architecture import Architecture, Kind
 from imitate.imitators.discriminator import bce, reward_of
@@ -122,6 +123,7 @@ class DAC(SAC):
     network: ClassVar[type[PairNet]] = PairNet
     parts = (*SAC.parts, "discriminator", "discriminator_optimizer")
 
+    @takes(DACConfig)
     def __init__(
         self,
         config: DACConfig,

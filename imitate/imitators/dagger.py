@@ -25,6 +25,7 @@ from imitate.datasets.storage.writer import DemoWriter
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import values_of
 from imitate.envs.vec import VecEnv
+from imitate.handed import takes
 from imitate.imitators.bc import new_policy
 from imitate.imitators.roll_in.roll_in import RollIn
 from imitate.imitators.roll_in.student import Student
@@ -45,6 +46,7 @@ class DAgger:
     student  what learns
     """
 
+    @takes(DAggerConfig)
     def __init__(
         self,
         config: DAggerConfig,

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from imitate.configs.dac import DACConfig
 from imitate.configs.gaifo import GAIfOConfig
+from imitate.handed import takes
 from imitate.imitators.architecture import Kind
 from imitate.imitators.dac import DAC, PairNet
 from imitate.imitators.noisy import warn_of_noise
@@ -55,6 +56,7 @@ class GAIfO(DAC):
     config: GAIfOConfig
     network = ChangeNet
 
+    @takes(GAIfOConfig)
     def __init__(self, config: GAIfOConfig, **handed: Any) -> None:
         super().__init__(config, **handed)
         warn_of_noise(handed["demos"], "gaifo")

@@ -33,6 +33,7 @@ from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
+from imitate.handed import takes
 from imitate.imitators.absorbing import absorbed_share, endings, share_of_demos
 from imitate.imitators.airl import ShapedNet
 from imitate.imitators.bc import BC, BCConfig, new_policy
@@ -61,6 +62,7 @@ class GAIL:
 
     expert_queries = 0
 
+    @takes(GAILConfig)
     def __init__(
         self,
         config: GAILConfig,

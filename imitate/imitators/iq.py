@@ -36,6 +36,7 @@ from imitate.configs.iq import IQConfig
 from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
+from imitate.handed import takes
 from imitate.imitators.absorbing import share_of_demos, share_of_replay
 from imitate.imitators.noisy import warn_of_noise
 from imitate.nn.distributions import sample_gaussian, sample_softmax
@@ -228,6 +229,7 @@ class SoftSAC(SAC):
         return super().end_iteration(history) | {"absorbed_value": self.bounds.absorbed}
 
 
+@takes(IQConfig)
 def IQ(
     config: IQConfig,
     *,

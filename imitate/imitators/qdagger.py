@@ -29,6 +29,7 @@ from imitate.datasets.asking import Askable, asking
 from imitate.envs.spaces import Array, Space
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
+from imitate.handed import takes
 from imitate.nn.q_net import QNet
 from imitate.rl.batches import Batch
 from imitate.rl.dqn import DQN
@@ -108,6 +109,7 @@ class QDagger:
     weight          of the distillation loss
     """
 
+    @takes(QDaggerConfig)
     def __init__(
         self,
         config: QDaggerConfig,

@@ -26,6 +26,7 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
+from imitate.handed import takes
 from imitate.imitators.noisy import warn_of_noise
 from imitate.rl.batches import replay_of
 from imitate.rl.budget import rounds
@@ -52,6 +53,7 @@ class SQIL:
 
     expert_queries = 0
 
+    @takes(SQILConfig)
     def __init__(
         self,
         config: SQILConfig,

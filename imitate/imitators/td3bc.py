@@ -24,6 +24,7 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array, check_plain
 from imitate.errors import InputError
+from imitate.handed import takes
 from imitate.nn.average import blend
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
@@ -65,6 +66,7 @@ class TD3BC:
     env_steps = least_steps = expert_queries = 0
     parts = ("policy", "critics", "policy_net", "target_policy")
 
+    @takes(TD3BCConfig)
     def __init__(
         self,
         config: TD3BCConfig,

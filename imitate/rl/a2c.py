@@ -12,6 +12,7 @@ from torch import Tensor
 
 from imitate.configs.a2c import A2CConfig
 from imitate.envs.vec import VecEnv
+from imitate.handed import takes
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.normalize import ReturnScaler
@@ -48,6 +49,7 @@ class A2C(OnPolicy):
 
     config: A2CConfig
 
+    @takes(A2CConfig)
     def __init__(
         self, config: A2CConfig, *, envs: VecEnv, seed: int, device: torch.device | str = "cpu"
     ) -> None:

@@ -23,6 +23,7 @@ from imitate.configs.dqn import DQNConfig
 from imitate.envs.spaces import Array, check_plain
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
+from imitate.handed import takes
 from imitate.nn.adam import Adam
 from imitate.nn.average import Average, blend
 from imitate.nn.graphed import Graphed
@@ -80,6 +81,7 @@ class DQN(OffPolicy):
     config: DQNConfig
     parts = ("q_net", "target_net", "optimizer")
 
+    @takes(DQNConfig)
     def __init__(
         self, config: DQNConfig, *, envs: VecEnv, seed: int, device: torch.device | str = "cpu"
     ) -> None:

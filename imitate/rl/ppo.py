@@ -28,6 +28,7 @@ from imitate.configs.ppo import PPOConfig
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
+from imitate.handed import takes
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Gaussian
 from imitate.nn.graphed import Graphed
@@ -108,6 +109,7 @@ class PPO(OnPolicy):
     imitator: ActorPolicy | None = None
     moves: list[Array]
 
+    @takes(PPOConfig)
     def __init__(
         self,
         config: PPOConfig,

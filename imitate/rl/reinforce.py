@@ -17,6 +17,7 @@ from imitate.configs.reinforce import REINFORCEConfig
 from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
+from imitate.handed import takes
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.normalize import RunningMoments
@@ -43,6 +44,7 @@ class REINFORCE(OnPolicy):
     config: REINFORCEConfig
     parts = ("policy", "optimizer", "value_net", "value_optimizer", "return_moments")
 
+    @takes(REINFORCEConfig)
     def __init__(
         self, config: REINFORCEConfig, *, envs: VecEnv, seed: int, device: torch.device | str = "cpu"
     ) -> None:

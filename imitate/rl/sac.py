@@ -23,6 +23,7 @@ from imitate.configs.shared import LOG_STD_RANGE
 from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
+from imitate.handed import takes
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Gaussian, sample_gaussian
 from imitate.rl.batches import Batch
@@ -134,6 +135,7 @@ class SAC(ActorCritic):
     parts: ClassVar[tuple[str, ...]] = ("policy", "critics", "policy_net", "temperature")
     noises = 2  # for the next actions, and for those that the policy improves
 
+    @takes(SACConfig)
     def __init__(
         self,
         config: SACConfig,

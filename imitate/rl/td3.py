@@ -20,6 +20,7 @@ from imitate.configs.td3 import TD3Config
 from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
+from imitate.handed import takes
 from imitate.nn.average import blend
 from imitate.nn.stacked import Stack
 from imitate.rl.batches import Batch
@@ -61,6 +62,7 @@ class TD3(ActorCritic):
     parts = ("policy", "critics", "policy_net", "target_policy")
     noises = 1  # for the next actions
 
+    @takes(TD3Config)
     def __init__(
         self,
         config: TD3Config,

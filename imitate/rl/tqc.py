@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from imitate.configs.tqc import TQCConfig
+from imitate.handed import takes
 from imitate.rl.batches import Batch
 from imitate.rl.sac import SAC, Reading
 
@@ -43,6 +44,7 @@ def mean_value(outputs: Tensor) -> tuple[Tensor, Tensor]:
     return outputs.mean((0, 2)), torch.full_like(outputs, 1.0 / (outputs.shape[0] * outputs.shape[2]))
 
 
+@takes(TQCConfig)
 def TQC(config: TQCConfig, **handed: Any) -> SAC:
     """A learner as SAC, with TQC's use of its critics; takes the arguments of `SAC`."""
 

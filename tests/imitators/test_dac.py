@@ -12,6 +12,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from handwritten import named
+from tiny import record
 from torch import Tensor
 
 from imitate.cli import main
@@ -176,7 +177,7 @@ def test_noise_in_the_demonstrations_is_named(tmp_path: Path, caplog: pytest.Log
 def test_what_it_can_not_learn_names_it_and_another_imitator(tmp_path: Path) -> None:
     envs = SyncVecEnv([lambda: make_env("CartPole-v1")])
     with (
-        DemoReader(named(tmp_path / "demos.h5", "Identity-v0", 1)) as demos,
+        DemoReader(record(tmp_path, "CartPole-v1")) as demos,
         pytest.raises(InputError, match=r"dac wants continuous actions, got Discrete\(2\); use gail"),
     ):
         DAC(DACConfig(**SMALL), envs=envs, demos=demos, seed=0)

@@ -26,6 +26,7 @@ from imitate.envs.seeds import draw_seed, episode_seeds
 from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv, VecEnv
 from imitate.errors import InputError
+from imitate.handed import takes
 from imitate.nn.policy import ActorPolicy
 
 __all__ = ["AggreVaTe"]
@@ -39,6 +40,7 @@ class AggreVaTe:
     Replayed steps count as environment steps too.
     """
 
+    @takes(VariantConfig)
     def __init__(
         self,
         config: VariantConfig,

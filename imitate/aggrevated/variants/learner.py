@@ -25,6 +25,7 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 from imitate.experts.values.critics import QOracle
+from imitate.handed import takes
 from imitate.imitators.bc import imitation_loss
 from imitate.imitators.roll_in.roll_in import Labelled
 from imitate.imitators.roll_in.student import Student
@@ -58,6 +59,7 @@ class Variant:
     value  the learner's value function, where the estimator uses one
     """
 
+    @takes(VariantConfig)
     def __init__(
         self,
         config: VariantConfig,

@@ -24,6 +24,7 @@ from imitate.datasets.asking import Askable
 from imitate.envs.seeds import draw_seed, episode_seeds
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
+from imitate.handed import takes
 from imitate.imitators.guided.learner import Guided
 from imitate.imitators.guided.residual import Residual
 from imitate.nn.policy import ActorPolicy
@@ -41,6 +42,7 @@ class HandOver:
     takes_kept  the student as it was when it did best is handed over, if there is one
     """
 
+    @takes(GuidedConfig)
     def __init__(
         self,
         config: GuidedConfig,

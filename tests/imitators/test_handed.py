@@ -1,0 +1,77 @@
+"""What is handed to a learner is checked before it is used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import pytest
+from tiny import record
+
+from imitate import (
+    BC,
+    DQN,
+    GAIL,
+    SQIL,
+    BCConfig,
+    DAgger,
+    DAggerConfig,
+    DemoInfo,
+    DemoReader,
+    DemoWriter,
+    DQNConfig,
+    GAILConfig,
+    SQILConfig,
+    load_expert,
+)
+from imitate.algorithms import ALGORITHMS
+from imitate.envs.make import make_env
+from imitate.envs.vec import SyncVecEnv
+from imitate.errors import InputError
+
+
+def envs_of(*env_ids: str) -> SyncVecEnv:
+    return SyncVecEnv([lambda env_id=env_id: make_env(env_id) for env_id in env_ids])
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_another_config_is_refused_by_each_learner(name: str) -> None:
+    algorithm = ALGORITHMS[name]
+    for given, got in (({}, "dict"), (algorithm.config, "the class "), (None, "NoneType")):
+        with pytest.raises(InputError, match=rf"^\w+ takes {algorithm.config.__name__}, got {got}"):
+            algorithm.learner(given)
+
+
+@pytest.mark.parametrize("make", [gym.make, gym.make_vec, str])
+def test_environments_that_are_no_vec_env_are_refused(make: Any) -> None:
+    with pytest.raises(InputError, match=r"^envs must be a vector environment .*SyncVecEnv"):
+        DQN(DQNConfig(), envs=make("CartPole-v1"), seed=0)
+
+
+def test_environments_side_by_side_have_the_same_spaces() -> None:
+    with pytest.raises(InputError, match=r"must have the same spaces, got .*Box\(3,\).*Box\(4,\)"):
+        envs_of("CartPole-v1", "Pendulum-v1")
+    with pytest.raises(
+        InputError, match=r"takes functions that make an environment, got .'CartPole-v1'.: give"
+    ):
+        SyncVecEnv(["CartPole-v1"])  # type: ignore[list-item]
+
+
+def test_files_are_opened_and_of_the_environments_spaces(tmp_path: Path) -> None:
+    path, envs = record(tmp_path, "Pendulum-v1"), envs_of("CartPole-v1")
+    with pytest.raises(InputError, match=r"^demos must be a DemoReader, got str: open its file with"):
+        BC(BCConfig(), demos=str(path), seed=0)  # type: ignore[arg-type]
+    demos = DemoReader(path)
+    for learner, config in ((SQIL, SQILConfig()), (GAIL, GAILConfig())):
+        with pytest.raises(
+            InputError, match=r"^demos is of Pendulum-v1, whose observation_space is Box\(3,\)"
+        ):
+            learner(config, envs=envs, demos=demos, seed=0)
+    pendulum = make_env("Pendulum-v1")
+    info = DemoInfo("Pendulum-v1", pendulum.observation_space, pendulum.action_space)
+    expert = load_expert("CartPole-v1")
+    with DemoWriter(tmp_path / "labels.h5", info, expert_actions=True) as store:
+        for given, match in ((store, "^store is of Pendulum-v1"), (demos, "^store must be a DemoWriter")):
+            with pytest.raises(InputError, match=match):
+                DAgger(DAggerConfig(), envs=envs, expert=expert, store=given, seed=0)  # type: ignore[arg-type]
