@@ -30,7 +30,6 @@ __all__ = [
     "save",
     "shown",
     "split",
-    "step_of",
     "subsample",
     "thinned",
 ]
@@ -237,20 +236,5 @@ def _pieces(reader: DemoReader, steps: Array) -> Iterator[Trajectory]:
         for piece in reader.pieces(int(number)):
             inside = wanted[(wanted >= first) & (wanted < first + len(piece))] - first
             for at in inside.tolist():
-                yield step_of(piece, at)
+                yield piece.part(at, at + 1)
             first += len(piece)
-
-
-def step_of(episode: Trajectory, at: int) -> Trajectory:
-    """One step with its true next observation, as an episode; truncated unless the whole one ends with it."""
-    labels, last = episode.expert_actions, at == len(episode) - 1
-    return replace(
-        episode,
-        obs=episode.obs[at : at + 2],
-        actions=episode.actions[at : at + 1],
-        rewards=episode.rewards[at : at + 1],
-        terminated=episode.terminated and last,
-        truncated=episode.truncated or not last,
-        expert_actions=None if labels is None else labels[at : at + 1],
-        states=None if episode.states is None else episode.states[at : at + 1],
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -106,6 +106,20 @@ class Trajectory:
     def labels(self) -> Array:
         """The actions to imitate (T, *action_shape)."""
         return self.actions if self.expert_actions is None else self.expert_actions
+
+    def part(self, start: int, stop: int) -> Trajectory:
+        """Steps [start, stop), as views; truncated unless the episode ends with them."""
+        labels, states, last = self.expert_actions, self.states, stop == len(self)
+        return replace(
+            self,
+            obs=self.obs[start : stop + 1],
+            actions=self.actions[start:stop],
+            rewards=self.rewards[start:stop],
+            terminated=self.terminated and last,
+            truncated=self.truncated or not last,
+            expert_actions=None if labels is None else labels[start:stop],
+            states=None if states is None else states[start:stop],
+        )
 
 
 def _array(name: str, given: Any) -> Array:

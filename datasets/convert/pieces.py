@@ -122,20 +122,9 @@ def within(most: Most, episodes: Iterable[Episode]) -> Iterator[Episode]:
 
 def pieces_of(trajectory: Trajectory) -> Episode:
     """The pieces of an episode in memory; they are views."""
-    steps, labels = len(trajectory), trajectory.expert_actions
+    steps = len(trajectory)
     nbytes = sum(array.nbytes for array in (trajectory.obs, trajectory.actions, trajectory.rewards))
-    for start, stop in spans(steps, -(-nbytes // steps)):
-        last = stop == steps
-        yield replace(
-            trajectory,
-            obs=trajectory.obs[start : stop + 1],
-            actions=trajectory.actions[start:stop],
-            rewards=trajectory.rewards[start:stop],
-            terminated=trajectory.terminated and last,
-            truncated=trajectory.truncated or not last,
-            expert_actions=None if labels is None else labels[start:stop],
-            states=None if trajectory.states is None else trajectory.states[start:stop],
-        )
+    yield from (trajectory.part(*span) for span in spans(steps, -(-nbytes // steps)))
 
 
 def whole(pieces: Episode, format: str) -> Trajectory:

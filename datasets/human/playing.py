@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Literal, Protocol
 
@@ -153,13 +154,6 @@ class Person:
 def interventions(trajectory: Trajectory) -> Iterator[Trajectory]:
     """The parts of a trajectory in which the person acted; HG-DAgger (arXiv:1810.02890) learns from these."""
     edges = np.diff(np.concatenate([[0], trajectory.info["by_hand"], [0]]).astype(int))
-    for start, stop in zip(np.flatnonzero(edges == 1), np.flatnonzero(edges == -1), strict=True):
-        last = stop == len(trajectory)
-        yield Trajectory(
-            trajectory.obs[start : stop + 1],
-            trajectory.actions[start:stop],
-            trajectory.rewards[start:stop],
-            trajectory.terminated and bool(last),
-            trajectory.truncated or not last,
-            info={"seed": trajectory.info["seed"]},
-        )
+    starts, stops = (np.flatnonzero(edges == edge).tolist() for edge in (1, -1))
+    for start, stop in zip(starts, stops, strict=True):
+        yield replace(trajectory.part(start, stop), info={"seed": trajectory.info["seed"]})

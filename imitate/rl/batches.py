@@ -10,7 +10,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from imitate.datasets.edit import nth_steps, step_of
+from imitate.datasets.edit import nth_steps
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.spaces import Array
@@ -88,4 +88,4 @@ def replay_of(
 
 def _single_steps(episode: Trajectory, every: int) -> list[Trajectory]:
     kept = nth_steps(len(episode), every, terminated=episode.terminated)
-    return [step_of(episode, at) for at in kept.tolist()]
+    return [episode.part(at, at + 1) for at in kept.tolist()]
