@@ -11,9 +11,9 @@ import h5py
 import numpy as np
 
 from imitate.datasets.storage.contain import contained_once
-from imitate.datasets.storage.layout import FAILED, MOST_FAILED
+from imitate.datasets.storage.layout import FAILED, MOST_FAILED, row_types
 from imitate.datasets.storage.savepoint import lost_power, savepoint_of
-from imitate.datasets.storage.schema import EPISODES, TAGS, DemoInfo, damaged, read_info
+from imitate.datasets.storage.schema import EPISODES, DemoInfo, damaged, read_info
 from imitate.datasets.storage.superblock import SIZE, Settled, being_written, end_of_file, half_open
 from imitate.datasets.storage.zstd import MOST_RATIO, ZSTD, check_frames, register
 from imitate.envs.spaces import Array
@@ -186,22 +186,9 @@ def _cut_off(path: Path, why: str) -> InputError:
 
 
 def _check_datasets(file: h5py.File, info: DemoInfo, path: Path, size: int, writing: bool) -> None:
-    action = (info.action_space.dtype, info.action_space.shape or ())
-    wanted = {
-        "episodes": (
-            EPISODES,
-            (),
-        ),  # first: if a writer is active, the other columns then have the rows that the table lists
-        "obs": (info.observation_space.dtype, info.frame_shape),
-        "actions": action,
-        "rewards": (np.dtype(np.float32), ()),
-        "expert_actions": action,
-    }
-    if info.state_size:
-        wanted["states"] = (np.dtype(np.float64), (info.state_size,))
-    if info.has_texts:
-        wanted |= {"texts": (np.dtype(np.uint8), ()), "tags": (TAGS, ())}
-    for name, (dtype, shape) in wanted.items():
+    # The table is first: if a writer is active, the other columns then have the rows that it lists.
+    wanted = {"episodes": ((), EPISODES)} | row_types(info, expert_actions=True)
+    for name, (shape, dtype) in wanted.items():
         link = file.get(name, getlink=True) if name in file.keys() else None  # noqa: SIM118
         if link is None and name != "expert_actions":
             raise InputError(f"lacks the dataset {name!r}; restore it or record it again")
