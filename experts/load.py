@@ -169,22 +169,15 @@ def _from_folder(folder: Path, asked: Asked) -> Expert:
 
 
 def _trained_here(stored: StoredExpert, asked: Asked) -> Expert:
-    source = asked.spec
-    env_kwargs = dict(stored.env_kwargs if asked.env_kwargs is None else asked.env_kwargs)
-    env_id, env, reason = spaces_here(
-        asked.env_id or stored.env_id, env_kwargs, typed=asked.env_kwargs is not None
-    )
-    if env is None:
-        logger.warning("%s opens, but can't be run here: %s", source, reason)
-    elif differences := differences_of((stored.spec.observation_space, stored.spec.action_space), env):
-        raise InputError(f"{source} is not for {env_id}: {differences}")
+    spaces = (stored.spec.observation_space, stored.spec.action_space)
+    env_id, env_kwargs, runnable = _environment(asked, stored.env_id, stored.env_kwargs, spaces)
     at_home = (asked.env_id or stored.env_id, env_kwargs) == (stored.env_id, stored.env_kwargs)
     measured = stored.measured if at_home else {}  # other settings give other returns
     return Expert(
         env_id=env_id,
         env_kwargs=env_kwargs,
         algorithm=stored.spec.algorithm,
-        source=source,
+        source=asked.spec,
         sha256=stored.sha256,
         observation_space=stored.spec.observation_space,
         action_space=stored.spec.action_space,
@@ -192,9 +185,25 @@ def _trained_here(stored: StoredExpert, asked: Asked) -> Expert:
         normalised_by="expert.json" if stored.normalisation else "",
         published_return=measured.get("mean"),
         published_std=measured.get("std"),
-        runnable=env is not None,
+        runnable=runnable,
         training=stored.training,
     )
+
+
+def _environment(
+    asked: Asked, env_id: str, env_kwargs: Mapping[str, Any], spaces: Spaces
+) -> tuple[str, dict[str, Any], bool]:
+    """The environment of an expert of ours, and whether it can be run here: the one asked for, or else its own.
+
+    Raises InputError if it has other spaces.
+    """
+    kwargs = dict(env_kwargs if asked.env_kwargs is None else asked.env_kwargs)
+    found_id, env, reason = spaces_here(asked.env_id or env_id, kwargs, typed=asked.env_kwargs is not None)
+    if env is None:
+        logger.warning("%s opens, but can't be run here: %s", asked.spec, reason)
+    elif differences := differences_of(spaces, env):
+        raise InputError(f"{asked.spec} is not for {found_id}: {differences}")
+    return found_id, kwargs, env is not None
 
 
 @dataclass(frozen=True)
@@ -209,14 +218,8 @@ class _Run:
 def _from_run(folder: Path, asked: Asked) -> Expert:
     run = read_json(folder / "config.json", _Run)
     policy = load_policy(folder)
-    env_kwargs = dict(run.env_kwargs if asked.env_kwargs is None else asked.env_kwargs)
-    env_id, env, reason = spaces_here(
-        asked.env_id or run.env_id, env_kwargs, typed=asked.env_kwargs is not None
-    )
-    if env is None:
-        logger.warning("%s opens, but can't be run here: %s", asked.spec, reason)
-    elif differences := differences_of((policy.observation_space, policy.action_space), env):
-        raise InputError(f"{asked.spec} is not for {env_id}: {differences}")
+    spaces = (policy.observation_space, policy.action_space)
+    env_id, env_kwargs, runnable = _environment(asked, run.env_id, run.env_kwargs, spaces)
     weights = read_bytes(folder / "policy" / "policy.safetensors", LARGEST_WEIGHTS)
     oracle = None if policy.critic is None else PolicyOracle(policy)
     return Expert(
@@ -230,7 +233,7 @@ def _from_run(folder: Path, asked: Asked) -> Expert:
         policy=policy,
         oracle=oracle,
         gamma=None if oracle is None else oracle.gamma,
-        runnable=env is not None,
+        runnable=runnable,
     )
 
 
