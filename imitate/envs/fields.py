@@ -28,6 +28,7 @@ __all__ = [
     "misfit",
     "part_of",
     "rows_of",
+    "values_of",
 ]
 
 _MOST_FIELDS = 256  # of one Dict; HDF5 describes them all in 64 KiB
@@ -143,7 +144,7 @@ def _fill(rows: Array, space: Fields, obs: Any, what: str) -> None:
             )
         if wrong := misfit(value, part):
             raise Fault(f"{inner} {wrong}")
-        if (discrete := _values_of(part)) is not None:
+        if (discrete := values_of(part)) is not None:
             first, count = discrete
             beyond = (value < first) | (value >= first + count)
             if beyond.any():
@@ -177,13 +178,16 @@ def _as_array(value: Any, what: str) -> Array:
         ) from None
 
 
-def _values_of(part: Space) -> tuple[Any, Any] | None:
-    """The first value and the number of values of a discrete part, of each entry or of all; None for a Box."""
-    if isinstance(part, spaces.Discrete):
-        return part.start, part.n
-    if isinstance(part, spaces.MultiDiscrete):
-        return part.start.astype(np.int64), part.nvec.astype(np.int64)
-    return (0, 2) if isinstance(part, spaces.MultiBinary) else None
+def values_of(space: Space) -> tuple[Any, Any] | None:
+    """The first value and the number of values: ints for Discrete; arrays with one entry per part for MultiDiscrete and
+    MultiBinary; None for a Box."""
+    if isinstance(space, spaces.Discrete):
+        return int(space.start), int(space.n)
+    if isinstance(space, spaces.MultiDiscrete):
+        return space.start.astype(np.int64), space.nvec.astype(np.int64)
+    if isinstance(space, spaces.MultiBinary):
+        return np.zeros(space.shape, np.int64), np.full(space.shape, 2)
+    return None
 
 
 def misfit(array: Array, space: Space) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from imitate.envs.fields import LEAVES, Array, Fields, Space, as_fields, leaves
+from imitate.envs.fields import LEAVES, Array, Fields, Space, as_fields, leaves, values_of
 from imitate.errors import InputError, one_line
 
 __all__ = [
@@ -32,18 +32,6 @@ __all__ = [
 _LARGEST = 1 << 22  # numbers in an observation, or discrete actions; four Atari frames have 28,224 numbers
 _OBSERVATIONS = "Box, Discrete, MultiDiscrete, MultiBinary, or Dict or Tuple of these"
 _ACTIONS = "Discrete, MultiDiscrete, MultiBinary, Tuple of these, or Box"
-
-
-def values_of(space: Space) -> tuple[Any, Any] | None:
-    """The first value and the number of values: ints for Discrete; arrays with one entry per part for MultiDiscrete and
-    MultiBinary; None for a Box."""
-    if isinstance(space, spaces.Discrete):
-        return int(space.start), int(space.n)
-    if isinstance(space, spaces.MultiDiscrete):
-        return space.start.astype(np.int64), space.nvec.astype(np.int64)
-    if isinstance(space, spaces.MultiBinary):
-        return np.zeros(space.shape, np.int64), np.full(space.shape, 2)
-    return None
 
 
 def uniform_actions(space: Space, count: int, rng: np.random.Generator) -> Array:
