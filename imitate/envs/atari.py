@@ -15,6 +15,7 @@ from imitate.errors import InputError
 __all__ = [
     "FIRE",
     "FRAME_SKIP",
+    "STACK",
     "FireFirst",
     "fires",
     "frame_skip",

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from imitate.envs.atari import FIRE, fires, frame_skip, settings
+from imitate.envs.atari import FIRE, STACK, fires, frame_skip, settings
 from imitate.envs.backends.pool import PoolVecEnv
 from imitate.envs.make import make_env
 from imitate.envs.spaces import Array
+from imitate.envs.stepping import Scores
 from imitate.envs.vec import Step
 from imitate.errors import InputError
 
 __all__ = ["AlePool", "TrainingGames", "takes"]
 
-STACK = 4
 SEEDS = (1 << 31) - 1
 EMULATORS = ("repeat_action_probability", "full_action_space", "max_num_frames_per_episode")
 KEYWORDS = (*EMULATORS, "frame_skip")
@@ -115,20 +115,14 @@ class TrainingGames:
         obs = self.envs.reset(seeds)
         self.running, self.seeds = self.envs.running, self.envs.seeds  # the same arrays
         self._lives = self._pool.lives
-        self._score = np.zeros(self.num_envs)
-        self._length = np.zeros(self.num_envs, np.int64)
+        self._scores = Scores(self.envs)
         self._games: list[tuple[float, int]] = []
         return obs
 
     def step(self, actions: Array) -> Step:
         step = self.envs.step(actions)
-        self._score += step.rewards
-        self._length += 1
-        ended = step.terminated | step.truncated
-        if np.count_nonzero(ended):
-            self._games += zip(self._score[ended].tolist(), self._length[ended].tolist(), strict=True)
-            self._score[ended] = 0.0
-            self._length[ended] = 0
+        ends: list[int] = np.flatnonzero(step.terminated | step.truncated).tolist()
+        self._games += [(score.episode_return, score.length) for score in self._scores.add(step, ends)]
         if self._episodic_life:
             # A finished game has been reset, with all its lives. Some games show 0 lives before they end.
             before, self._lives = self._lives, self._pool.lives
