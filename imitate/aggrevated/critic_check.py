@@ -22,6 +22,7 @@ from imitate.datasets.trajectory import Policy, Trajectory, tensors_of
 from imitate.envs.make import make_env
 from imitate.envs.seeds import Stream, check_seed, draw_seed, episode_seeds
 from imitate.envs.spaces import Array
+from imitate.envs.stepping import as_taken
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts.values.critics import QOracle
@@ -218,13 +219,8 @@ def _agreement(oracle: QOracle, monte_carlo: MonteCarlo, probes: int, seed: int)
     """See `OracleReport`; NaN if there are no probes."""
     if not probes:
         return math.nan
-
-    def roll_in(obs: Array, begun: Array) -> tuple[Array, Array]:  # noqa: ARG001
-        actions = monte_carlo.ask(obs)
-        return actions, actions
-
     seeds = list(islice(episode_seeds(seed), probes))
-    steps = monte_carlo.collect(roll_in, seeds, np.random.default_rng(seed))
+    steps = monte_carlo.collect(as_taken(monte_carlo.ask), seeds, np.random.default_rng(seed))
     assert steps is not None
     played = monte_carlo.advantages(steps)[::2]
     with torch.no_grad():

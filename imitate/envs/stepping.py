@@ -11,7 +11,7 @@ import numpy as np
 from imitate.envs.spaces import Array
 from imitate.envs.vec import Step, VecEnv
 
-__all__ = ["Chooser", "Score", "Scores", "Taken", "stepping"]
+__all__ = ["Chooser", "Score", "Scores", "Taken", "as_taken", "stepping"]
 
 R = TypeVar("R")
 
@@ -22,6 +22,16 @@ Chooser = Callable[[Array, Array], tuple[Array, R]]
 Taken = tuple[Array, R, Step, list[int]]
 """A step that was taken: the observations (N, ...) that were acted on, the chooser's record, the environments' answer,
 and the environments whose episode ended with it. It is a plain tuple, since one is made in every step."""
+
+
+def as_taken(act: Callable[[Array], Array]) -> Chooser[Array]:
+    """The chooser that acts by `act`, observations (N, ...) to actions (N, ...), and records these actions."""
+
+    def choose(obs: Array, begun: Array) -> tuple[Array, Array]:  # noqa: ARG001
+        actions = act(obs)
+        return actions, actions
+
+    return choose
 
 
 def stepping(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from imitate.envs.spaces import Array
+from imitate.envs.stepping import as_taken
 from imitate.envs.vec import VecEnv
 from imitate.rl.rollout import Rollout, whole_episodes
 
@@ -31,12 +32,11 @@ def played(
     """
     playing: list[Array] = []  # (N,) seeds at each step
 
-    def choose(obs: Array, begun: Array) -> tuple[Array, Array]:  # noqa: ARG001
+    def noting(obs: Array) -> Array:
         playing.append(envs.seeds.copy())
-        actions = act(obs)
-        return actions, actions
+        return act(obs)
 
-    rollout = whole_episodes(envs, choose, seeds, limit)
+    rollout = whole_episodes(envs, as_taken(noting), seeds, limit)
     return rollout, {int(playing[t][n]): found for t, n, found, _ in rollout.whole()}
 
 

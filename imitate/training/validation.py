@@ -10,7 +10,7 @@ from imitate.datasets.asking import asking
 from imitate.datasets.evaluation import Evaluation, evaluate
 from imitate.envs.make import make_env
 from imitate.envs.seeds import Stream, draw_seed, episode_seeds
-from imitate.envs.spaces import Array
+from imitate.envs.stepping import as_taken
 from imitate.envs.vec import SyncVecEnv
 from imitate.imitators.likeness import Likeness
 from imitate.nn.policy import ActorPolicy
@@ -51,12 +51,7 @@ def validation_of(experiment: Experiment, inputs: Inputs) -> Validate:
     def by_demos(policy: ActorPolicy, max_steps: int) -> Evaluation:
         """One episode in each environment."""
         with closing(SyncVecEnv(makers)) as envs:
-            ask = asking(policy, envs.single_action_space)
-
-            def choose(obs: Array, _begun: Array) -> tuple[Array, Array]:
-                actions = ask(obs)
-                return actions, actions
-
+            choose = as_taken(asking(policy, envs.single_action_space))
             rollout = whole_episodes(envs, choose, islice(episode_seeds(seed), len(makers)), max_steps)
             returns, lengths = (rollout.rewards * rollout.steps).sum(0), rollout.steps.sum(0)
             return Evaluation(
