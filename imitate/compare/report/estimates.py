@@ -59,11 +59,9 @@ def _row(name: str, value: Estimate, dots: Sequence[float], words: str = "") -> 
 def _improvement(names: Sequence[str], found: Sequence[Lead]) -> Dots:
     """The probability of improvement of the first learner over each other one."""
     first, rows = names[0], []
-    chances = {(lead.a, lead.b): lead.improvement for lead in found}
+    table = {(lead.a, lead.b): lead for each in found for lead in (each, each.turned())}
     for name in names[1:]:
-        if (chance := chances.get((first, name))) is None:
-            other = chances[name, first]
-            chance = Estimate(1 - other.value, 1 - other.high, 1 - other.low)
+        chance = table[first, name].improvement
         row = _row(name, chance, (), percent(chance.value))
         rows.append(replace(row, title=f"{title(first)} over {title(name)}"))
     label = "probability that a run of the first ends better"

@@ -143,7 +143,7 @@ def _dots(chart: Dots, order: Sequence[str]) -> dict[str, Any]:
 
 def matrix(outcome: Outcome, found: Sequence[Pair]) -> dict[str, Any]:
     """The matrix of differences, row minus column: learners best first, then the expert as a column."""
-    table = {(pair.a, pair.b): (pair, 1) for pair in found} | {(pair.b, pair.a): (pair, -1) for pair in found}
+    table = {(pair.a, pair.b): pair for each in found for pair in (each, each.turned())}
     ranked = outcome.ranked()
     across = [(entry.algorithm, entry.title) for entry in ranked]
     if outcome.references.expert is not None:
@@ -155,17 +155,14 @@ def matrix(outcome: Outcome, found: Sequence[Pair]) -> dict[str, Any]:
             if name == entry.algorithm:
                 cells.append(None)
                 continue
-            pair, sign = table[entry.algorithm, name]
-            low, high = (pair.low, pair.high) if sign > 0 else (-pair.high, -pair.low)
-            kind = ("better" if sign * pair.mean > 0 else "worse") if pair.certain else "open"
-            chance = pair.improvement if sign > 0 else 1 - pair.improvement
-            mean = sign * pair.mean
+            pair = table[entry.algorithm, name]
+            known = not math.isnan(pair.low)
             cells.append(
                 {
-                    "kind": kind,
-                    "mean": ("+" if mean > 0 else "") + number(mean),
-                    "ends": "one seed" if math.isnan(low) else f"{number(low)} to {number(high)}",
-                    "chance": percent(chance),
+                    "kind": ("better" if pair.mean > 0 else "worse") if pair.certain else "open",
+                    "mean": ("+" if pair.mean > 0 else "") + number(pair.mean),
+                    "ends": f"{number(pair.low)} to {number(pair.high)}" if known else "one seed",
+                    "chance": percent(pair.improvement),
                     "p": p_words(pair.p),
                 }
             )

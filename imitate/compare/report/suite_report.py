@@ -204,7 +204,7 @@ def _best_pair(suite: SuiteOutcome, found: Sequence[Lead]) -> Lead | None:
 
 def _matrix(suite: SuiteOutcome, found: Sequence[Lead]) -> dict[str, Any]:
     """The matrix of pairs, row over column: difference of the IQM and probability of improvement."""
-    table = {(lead.a, lead.b): (lead, 1) for lead in found} | {(lead.b, lead.a): (lead, -1) for lead in found}
+    table = {(lead.a, lead.b): lead for each in found for lead in (each, each.turned())}
     lines = []
     for row in suite.aggregates:
         cells: list[dict[str, str] | None] = []
@@ -212,16 +212,14 @@ def _matrix(suite: SuiteOutcome, found: Sequence[Lead]) -> dict[str, Any]:
             if row is column:
                 cells.append(None)
                 continue
-            lead, sign = table[row.algorithm, column.algorithm]
-            gain = sign * lead.iqm.value
-            low, high = sorted((sign * lead.iqm.low, sign * lead.iqm.high))
-            chance = lead.improvement.value if sign > 0 else 1 - lead.improvement.value
+            lead = table[row.algorithm, column.algorithm]
+            gain = lead.iqm.value
             cells.append(
                 {
                     "kind": ("better" if gain > 0 else "worse") if lead.certain else "open",
                     "mean": ("+" if gain > 0 else "") + number(gain),
-                    "ends": interval_words(Estimate(gain, low, high)),
-                    "chance": percent(chance),
+                    "ends": interval_words(lead.iqm),
+                    "chance": percent(lead.improvement.value),
                     "p": page_data.p_words(lead.p),
                 }
             )

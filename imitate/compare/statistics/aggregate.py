@@ -46,6 +46,10 @@ class Estimate:
     low: float
     high: float
 
+    def subtracted_from(self, whole: float) -> Estimate:
+        """`whole` minus this value, with its interval."""
+        return Estimate(whole - self.value, whole - self.high, whole - self.low)
+
 
 @dataclass(frozen=True)
 class Aggregate:
@@ -93,6 +97,11 @@ class Lead:
     @property
     def certain(self) -> bool:
         return self.p < SIGNIFICANT
+
+    def turned(self) -> Lead:
+        """The same pair as b compared with a."""
+        iqm, improvement = self.iqm.subtracted_from(0.0), self.improvement.subtracted_from(1.0)
+        return replace(self, a=self.b, b=self.a, iqm=iqm, improvement=improvement)
 
 
 @dataclass(frozen=True)
