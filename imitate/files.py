@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import platform
 import shutil
@@ -32,6 +33,7 @@ __all__ = [
     "read_json",
     "sweep",
     "versions",
+    "without_nan",
     "write_json",
 ]
 
@@ -148,6 +150,15 @@ def write_json(path: Path, data: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic(path) as temporary:
         temporary.write_text(json.dumps(data, indent=2) + "\n", "utf-8")
+
+
+def without_nan(data: Any) -> Any:
+    """Plain data with None for NaN, which JSON lacks."""
+    if isinstance(data, list):
+        return [without_nan(each) for each in data]
+    if isinstance(data, dict):
+        return {name: without_nan(value) for name, value in data.items()}
+    return None if isinstance(data, float) and math.isnan(data) else data
 
 
 def read_bytes(path: Path, limit: int) -> bytes:

@@ -26,6 +26,7 @@ from imitate.envs.stepping import as_taken
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts.values.critics import QOracle
+from imitate.files import without_nan
 
 __all__ = ["OracleReport", "check_critic", "check_oracle"]
 
@@ -91,13 +92,10 @@ class OracleReport:
 
     def to_json(self) -> dict[str, Any]:
         """The figures (None for NaN, which JSON lacks) and the verdict."""
-        figures = asdict(self) | {"bias": self.bias}
-        plain = {
-            name: None if isinstance(value, float) and math.isnan(value) else value
-            for name, value in figures.items()
-            if name != "source"
-        }
-        return plain | {"trustworthy": self.trustworthy, "verdict": self.warning() or self.describe()}
+        said = {"trustworthy": self.trustworthy, "verdict": self.warning() or self.describe()}
+        figures: dict[str, Any] = without_nan(asdict(self) | {"bias": self.bias} | said)
+        del figures["source"]
+        return figures
 
     def warning(self) -> str | None:
         """Why the oracle is not trustworthy and what to do; None if it is."""

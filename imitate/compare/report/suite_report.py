@@ -18,12 +18,12 @@ from imitate.compare.report.estimates import GOALS, frontier, scores
 from imitate.compare.report.report import page_template, write_report, write_texts
 from imitate.compare.report.results_table import as_csv, as_markdown
 from imitate.compare.report.suite_tables import interval_words, suite_latex, suite_rows, suite_runs_csv
-from imitate.compare.report.summary_json import answer_facts, plain
+from imitate.compare.report.summary_json import answer_facts
 from imitate.compare.statistics.aggregate import THRESHOLDS, Estimate, Lead, SuiteOutcome, leads, read_suite
 from imitate.compare.statistics.job_results import COSTS
 from imitate.compare.statistics.suite_verdict import suite_answer, suite_warnings
 from imitate.compare.statistics.verdict import Answer, answer, typical_cost
-from imitate.files import write_json
+from imitate.files import without_nan, write_json
 
 __all__ = ["write_suite_report"]
 
@@ -76,7 +76,7 @@ def _summary(suite: SuiteOutcome, said: Answer, found: Sequence[Lead]) -> dict[s
         },
         "pairs": [
             {"a": lead.a, "b": lead.b, "iqm": _numbers(lead.iqm), "improvement": _numbers(lead.improvement)}
-            | plain({"p": lead.p, "alone": lead.alone, "asked": lead.asked})
+            | without_nan({"p": lead.p, "alone": lead.alone, "asked": lead.asked})
             for lead in found
         ],
         "environments": {
@@ -93,7 +93,8 @@ def _summary(suite: SuiteOutcome, said: Answer, found: Sequence[Lead]) -> dict[s
 
 
 def _numbers(estimate: Estimate) -> dict[str, Any]:
-    return plain(vars(estimate))
+    numbers: dict[str, Any] = without_nan(vars(estimate))
+    return numbers
 
 
 def _figures(suite: SuiteOutcome, folder: Path) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -15,8 +14,9 @@ from imitate.compare.statistics.collapse import collapse
 from imitate.compare.statistics.finished_runs import Entry, Outcome
 from imitate.compare.statistics.job_results import COSTS, Reference
 from imitate.compare.statistics.verdict import Answer, Pair, warnings
+from imitate.files import without_nan
 
-__all__ = ["answer_facts", "plain", "summary_of"]
+__all__ = ["answer_facts", "summary_of"]
 
 
 def summary_of(outcome: Outcome, said: Answer, found: Sequence[Pair]) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def summary_of(outcome: Outcome, said: Answer, found: Sequence[Pair]) -> dict[st
         "expert": None if expert is None else {"spec": expert.spec} | _reference(expert.measured),
         "random": _reference(outcome.references.random),
         "algorithms": {entry.algorithm: _facts(outcome, entry) for entry in outcome.learners},
-        "pairs": [plain(asdict(pair)) for pair in found],
+        "pairs": [without_nan(asdict(pair)) for pair in found],
         "audit": {entry.algorithm: entry.mean for entry in outcome.controls},
         "failures": list(outcome.failures),
         "missing": list(outcome.missing),
@@ -72,18 +72,5 @@ def _facts(outcome: Outcome, entry: Entry) -> dict[str, Any]:
         },
         "area": sum(areas) / len(areas) if areas else None,
         "notes": entry.results[0].notes,
-        "curve": {name: plain({"": [float(v) for v in column]})[""] for name, column in curve.items()},
+        "curve": {name: without_nan([float(v) for v in column]) for name, column in curve.items()},
     }
-
-
-def plain(values: dict[str, Any]) -> dict[str, Any]:
-    """The values with NaN replaced by None, since JSON has no NaN."""
-
-    def known(value: Any) -> Any:
-        if isinstance(value, list):
-            return [known(each) for each in value]
-        if isinstance(value, dict):
-            return plain(value)
-        return None if isinstance(value, float) and math.isnan(value) else value
-
-    return {name: known(value) for name, value in values.items()}
