@@ -91,25 +91,8 @@ def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: boo
             if piece.expert_actions is not None:
                 columns[_OURS["labels"]] = piece.expert_actions
             for name, rows in columns.items():
-                _append(file, name, rows)
-
-
-def _append(file: h5py.File, name: str, rows: Array) -> None:
-    hdf5.reserve(file, rows.nbytes)
-    if name not in file:
-        pixels = rows.ndim > 2 and rows.dtype == np.uint8
-        chunk = 16 if pixels else _CHUNK_ROWS
-        file.create_dataset(
-            name,
-            (0, *rows.shape[1:]),
-            rows.dtype,
-            maxshape=(None, *rows.shape[1:]),
-            chunks=(chunk, *rows.shape[1:]),
-            compression="gzip" if pixels else None,
-        )
-    column = file[name]
-    column.resize(len(column) + len(rows), axis=0)
-    column[-len(rows) :] = rows
+                pixels = rows.ndim > 2 and rows.dtype == np.uint8
+                hdf5.extend(file, name, rows, chunk_rows=16 if pixels else _CHUNK_ROWS)
 
 
 def _flags(file: h5py.File, steps: int) -> Iterator[tuple[Array, Array, Array]]:

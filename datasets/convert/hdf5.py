@@ -127,8 +127,13 @@ def array(rows: h5py.Dataset, start: int = 0, stop: int | None = None) -> Array:
     return read.astype(read.dtype.newbyteorder("="), copy=False)
 
 
-def extend(parent: h5py.Group, name: str, rows: Array, *, fixed: bool = False) -> None:
-    """Append rows to a dataset, which is created if missing. `fixed`: no rows will follow. Pixels are compressed.
+def extend(
+    parent: h5py.Group, name: str, rows: Array, *, fixed: bool = False, chunk_rows: int | None = None
+) -> None:
+    """Append rows to a dataset, which is created if missing. Pixels are compressed.
+
+    fixed       no rows will follow
+    chunk_rows  rows of a chunk; None: h5py chooses
 
     Raises OSError if the disk is full.
     """
@@ -138,7 +143,9 @@ def extend(parent: h5py.Group, name: str, rows: Array, *, fixed: bool = False) -
         column.resize(len(column) + len(rows), axis=0)
         column[len(column) - len(rows) :] = rows
         return
-    growing: dict[str, Any] = {} if fixed else {"chunks": True, "maxshape": (None, *rows.shape[1:])}
+    shape = rows.shape[1:]
+    chunks = True if chunk_rows is None else (chunk_rows, *shape)
+    growing: dict[str, Any] = {} if fixed else {"chunks": chunks, "maxshape": (None, *shape)}
     packed = "gzip" if rows.ndim > 2 and rows.dtype == np.uint8 else None
     parent.create_dataset(name, data=rows, compression=packed, **growing)
 
