@@ -6,7 +6,6 @@ import hashlib
 import inspect
 import json
 import logging
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +19,9 @@ from imitate.datasets.play import RandomPolicy
 from imitate.datasets.trajectory import Policy
 from imitate.envs.make import make_env
 from imitate.errors import InputError
-from imitate.files import read_json, versions, write_json
+from imitate.files import cache_folder, read_json, versions, write_json
 
-__all__ = ["Measured", "cache_folder", "fingerprint", "measure", "verdict"]
+__all__ = ["Measured", "fingerprint", "measure", "verdict"]
 
 logger = logging.getLogger(__name__)
 
@@ -136,13 +135,8 @@ def _play(
     return found.mean, found.std
 
 
-def cache_folder() -> Path:
-    """The folder of the results that are remembered."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "imitate" / "measured"
-
-
 def _place(key: str) -> Path:
-    return cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+    return cache_folder("measured") / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
 
 
 def _recalled(

@@ -25,6 +25,7 @@ __all__ = [
     "Number",
     "atomic",
     "atomic_folder",
+    "cache_folder",
     "last_line",
     "lock",
     "machine",
@@ -143,6 +144,11 @@ def lock(folder: Path, what: str) -> Iterator[None]:
         if os.name != "nt":  # which can't remove an open file
             (folder / ".lock").unlink(missing_ok=True)
         held.release()
+
+
+def cache_folder(name: str) -> Path:
+    """The folder of one of our caches, in $XDG_CACHE_HOME."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "imitate" / name
 
 
 def write_json(path: Path, data: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 from imitate import hub
 from imitate.datasets.convert import convert, format_of, minari
 from imitate.errors import InputError
-from imitate.files import read_json, write_json
+from imitate.files import cache_folder, read_json, write_json
 
 __all__ = ["SUFFIXES", "in_our_format", "is_spec", "source_path", "store_path"]
 
@@ -65,8 +64,7 @@ def in_our_format(name: str, env_id: str, env_kwargs: Mapping[str, Any] | None =
         if path.suffix == ".h5":
             return str(path)  # the same
         raise
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "imitate" / "demos"
-    copy = folder / f"{_state(path, env_id, env_kwargs)}.h5"
+    copy = cache_folder("demos") / f"{_state(path, env_id, env_kwargs)}.h5"
     notes = copy.with_suffix(".json")
     if not copy.exists():
         try:

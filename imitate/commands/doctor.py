@@ -17,6 +17,7 @@ from typing import Literal
 from imitate.commands.options import print_json, run
 from imitate.compare.machine import processors
 from imitate.errors import one_line, pip_install
+from imitate.files import cache_folder
 
 __all__ = ["doctor"]
 
@@ -203,9 +204,7 @@ def _zoo() -> str:
 
 
 def _caches() -> str:
-    from imitate.experts.measure import cache_folder
-
-    own = cache_folder()
+    own = cache_folder("measured")
     hub = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
     own.mkdir(parents=True, exist_ok=True)
     if not os.access(own, os.W_OK):
