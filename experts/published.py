@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from importlib import resources
+
+from imitate.envs.versions import without_version
 
 __all__ = ["best_published", "published"]
 
@@ -19,11 +20,11 @@ def published() -> dict[str, dict[str, list[float]]]:
 
 def best_published(env_id: str) -> float | None:
     """The best mean return in the environment, in any of its versions; None if there is none."""
-    bare = re.sub(r"-v\d+$", "", env_id)
+    bare = without_version(env_id)
     means = [
         mean
         for environments in published().values()
         for name, (mean, *_) in environments.items()
-        if re.sub(r"-v\d+$", "", name) == bare
+        if without_version(name) == bare
     ]
     return max(means, default=None)

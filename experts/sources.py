@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from imitate.envs.versions import without_version
 from imitate.errors import InputError, did_you_mean
 from imitate.experts.sb3.zoo_options import LARGEST_TEXT, as_dict, read_yaml
 from imitate.files import read_json
@@ -128,7 +129,7 @@ def from_zoo(name: str) -> Found:
         raise InputError(f"zoo:{name} names no environment: write zoo:{' or zoo:'.join(agents)}")
     wanted = f"{algorithm.lower()}/{env_id.replace('/', '-')}"
     if wanted not in entries:
-        same_task = [entry for entry in entries if _without_version(entry) == _without_version(wanted)]
+        same_task = [entry for entry in entries if without_version(entry) == without_version(wanted)]
         if not same_task:
             raise InputError(
                 f"no zoo:{name} in {os.pathsep.join(map(str, folders))}{did_you_mean(wanted, entries)}"
@@ -141,10 +142,6 @@ def from_zoo(name: str) -> Found:
             break
     latest = max(runs, key=lambda run: run.number).agent
     return companions(latest) if latest.is_file() else Found(latest, env_id=None)
-
-
-def _without_version(name: str) -> str:
-    return re.sub(r"-v\d+$", "", name)
 
 
 def companions(path: Path) -> Found:

@@ -134,15 +134,11 @@ def _environments(last: str) -> list[str]:
     import gymnasium as gym
 
     import imitate.envs
+    from imitate.envs.versions import newest
 
     gym.register_envs(imitate.envs)
     if last.startswith("A"):
         import ale_py
 
         gym.register_envs(ale_py)
-    newest = {spec.id.rpartition("-v")[0]: spec.id for spec in sorted(gym.registry.values(), key=_version)}
-    return sorted(newest.values())
-
-
-def _version(spec: object) -> int:
-    return getattr(spec, "version", None) or 0
+    return newest(gym.registry.values())

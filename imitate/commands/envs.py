@@ -16,6 +16,7 @@ from imitate.envs.atari import protocol
 from imitate.envs.backends import envpool
 from imitate.envs.make import make_env
 from imitate.envs.spaces import check_supported
+from imitate.envs.versions import newest
 from imitate.errors import InputError, pip_install
 
 __all__ = ["envs"]
@@ -75,13 +76,11 @@ def survey() -> dict[str, Any]:
 
 
 def _newest(family: Family) -> list[str]:
-    newest: dict[str, gym.envs.registration.EnvSpec] = {}
-    for spec in gym.registry.values():
-        if isinstance(spec.entry_point, str) and spec.entry_point.startswith(family.prefix):
-            base = spec.id.rpartition("-v")[0]
-            if base not in newest or (newest[base].version or 0) < (spec.version or 0):
-                newest[base] = spec
-    ids = sorted(spec.id for spec in newest.values())
+    ids = newest(
+        spec
+        for spec in gym.registry.values()
+        if isinstance(spec.entry_point, str) and spec.entry_point.startswith(family.prefix)
+    )
     # The old Atari ids name the same games.
     return [env_id for env_id in ids if env_id.startswith("ALE/")] if family.title == "Atari" else ids
 
