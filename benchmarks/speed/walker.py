@@ -25,7 +25,6 @@ from typing import Any
 import torch
 
 from imitate.algorithms import find
-from imitate.configs.shared import as_tuples
 from imitate.datasets.evaluation import evaluate
 from imitate.datasets.trajectory import Policy
 from imitate.envs import make_vec
@@ -43,7 +42,7 @@ def ours(seed: int) -> dict[str, Any]:
     begin = time.process_time()
     envs = make_vec(WALKER, experiment.num_envs, backend=experiment.backend)
     algorithm = find("ppo")
-    config = algorithm.config(**as_tuples(experiment.hyperparameters))
+    config = algorithm.config(**experiment.hyperparameters)
     learner = algorithm.learner(config, envs=envs, seed=seed)
 
     def learn() -> int:

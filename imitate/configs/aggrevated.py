@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar, Literal, Self
 
@@ -51,8 +50,6 @@ class AggreVaTeDConfig(DAggerConfig):
     """Activation of the hidden layers."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.fqe, Mapping):  # from a preset or a run's config.json
-            object.__setattr__(self, "fqe", FQEConfig(**self.fqe))
         super().__post_init__()
         check_range(self, 0, math.inf, "delta", "fqe_updates")
         check_range(self, 0, 1, "gate")

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from imitate.configs.shared import LOG_STD_RANGE, check_ema, check_types
+from imitate.configs.shared import LOG_STD_RANGE, check_ema, convert_fields
 from imitate.errors import InputError, check_range
 
 __all__ = ["BCConfig"]
@@ -56,7 +56,7 @@ class BCConfig:
     """Log standard deviation of the Gaussian policy. Cloning leaves it unchanged; an RL run with `--init` uses it."""
 
     def __post_init__(self) -> None:
-        check_types(self)
+        convert_fields(self)
         if not 0 <= self.holdout < 1:
             raise InputError(f"holdout must be in [0, 1), got {self.holdout}")
         counts = ("max_epochs", "max_updates", "batch_size", "demo_pairs", "demo_every", "members")

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Self
 
-from imitate.configs.shared import LOG_STD_RANGE, check_ema, check_types
+from imitate.configs.shared import LOG_STD_RANGE, check_ema, convert_fields
 from imitate.errors import check_range
 
 __all__ = ["DAggerConfig", "Per", "Schedule"]
@@ -58,7 +58,7 @@ class DAggerConfig:
     """Log standard deviation of a Gaussian policy at the start; DAgger rolls in with it and leaves it unchanged."""
 
     def __post_init__(self) -> None:
-        check_types(self)
+        convert_fields(self)
         counts = ("total_steps", "iterations", "updates_per_iteration", "final_updates", "batch_size")
         check_range(self, 1, math.inf, *counts)
         check_range(self, *LOG_STD_RANGE, "log_std_init")

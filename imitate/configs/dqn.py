@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from imitate.configs.shared import MOST_UPDATES, check_types
+from imitate.configs.shared import MOST_UPDATES, convert_fields
 from imitate.errors import InputError, check_range
 
 __all__ = ["DQNConfig"]
@@ -77,7 +77,7 @@ class DQNConfig:
     two thirds of the time."""
 
     def __post_init__(self) -> None:
-        check_types(self)
+        convert_fields(self)
         names = ("total_steps", "num_steps", "rounds_per_iteration", "batch_size", "n_step")
         check_range(self, 1, math.inf, *names, "learning_starts", "target_every")
         check_range(self, 1, MOST_UPDATES, "num_updates")

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from imitate.configs.shared import check_types
+from imitate.configs.shared import convert_fields
 from imitate.errors import InputError, check_range
 
 __all__ = ["FQEConfig"]
@@ -35,7 +35,7 @@ class FQEConfig:
     actions."""
 
     def __post_init__(self) -> None:
-        check_types(self)
+        convert_fields(self)
         check_range(self, 1, math.inf, "n_step", "batch_size")
         check_range(self, 0, math.inf, "learning_rate")
         check_range(self, 0, 1, "tau", "gamma")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
@@ -11,7 +10,7 @@ from imitate.configs.a2c import A2CConfig
 from imitate.configs.bc import BCConfig
 from imitate.configs.ppo import PPOConfig
 from imitate.configs.reinforce import REINFORCEConfig
-from imitate.configs.shared import check_types
+from imitate.configs.shared import convert_fields
 from imitate.errors import InputError, check_range
 
 __all__ = ["GAILConfig", "Reward"]
@@ -79,11 +78,7 @@ class GAILConfig:
     """Activation of the discriminator's hidden layers."""
 
     def __post_init__(self) -> None:
-        for name, default in (("ppo", _small_steps), ("a2c", A2CConfig), ("reinforce", REINFORCEConfig)):
-            settings = getattr(self, name)
-            if isinstance(settings, Mapping):  # from a preset or a run's config.json
-                object.__setattr__(self, name, replace(default(), **settings))
-        check_types(self)
+        convert_fields(self)
         check_range(self, 1, math.inf, "total_steps", "updates_per_round", "batch_size", "demo_every")
         check_range(self, 0, math.inf, "bc_updates", "learning_rate", "input_noise", "gradient_penalty")
         if self.reward == "airl" and (self.gradient_penalty or self.spectral_norm):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from imitate.configs.dqn import DQNConfig
 from imitate.configs.sac import SACConfig
-from imitate.configs.shared import check_types
+from imitate.configs.shared import convert_fields
 from imitate.errors import InputError, check_range
 
 __all__ = ["IQConfig"]
@@ -56,11 +55,7 @@ class IQConfig:
     """Adam's step size for the policy, if actions are continuous; the critic's is `sac.learning_rate`."""
 
     def __post_init__(self) -> None:
-        for name, default in (("dqn", _on_dqn), ("sac", _on_sac)):
-            settings = getattr(self, name)
-            if isinstance(settings, Mapping):  # from a preset or a run's config.json
-                object.__setattr__(self, name, replace(default(), **settings))
-        check_types(self)
+        convert_fields(self)
         check_range(self, 1, math.inf, "total_steps", "demo_every")
         check_range(self, 0, math.inf, "actor_learning_rate")
         check_range(self, 1e-6, math.inf, "ent_coef", "chi2")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from imitate.configs.aggrevated import TrialConfig
 from imitate.configs.ppo import PPOConfig
-from imitate.configs.shared import check_types
+from imitate.configs.shared import convert_fields
 from imitate.errors import check_range
 
 __all__ = ["LOKIConfig"]
@@ -40,11 +39,7 @@ class LOKIConfig:
     """Share of the reinforcement over which the guidance falls linearly to 0."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.aggrevated, Mapping):  # from a preset or a run's config.json
-            object.__setattr__(self, "aggrevated", TrialConfig(**self.aggrevated))
-        if isinstance(self.ppo, Mapping):
-            object.__setattr__(self, "ppo", replace(_fine_tuning(), **self.ppo))
-        check_types(self)
+        convert_fields(self)
         check_range(self, 1, math.inf, "total_steps")
         check_range(self, 1, math.inf, "imitation_steps")
         check_range(self, 0, 1, "guidance", "guidance_fraction")

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from imitate.configs.shared import LOG_STD_RANGE, Head, check_types
+from imitate.configs.shared import LOG_STD_RANGE, Head, convert_fields
 from imitate.errors import check_range
 
 __all__ = ["OnPolicyConfig"]
@@ -43,7 +43,7 @@ class OnPolicyConfig:
     output of the network, which begins at log_std_init."""
 
     def __post_init__(self) -> None:
-        check_types(self)
+        convert_fields(self)
         check_range(self, 1, math.inf, "total_steps")
         check_range(self, 0, math.inf, "learning_rate", "ent_coef")
         check_range(self, 0, 1, "gamma")

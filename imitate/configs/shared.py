@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass, replace
 from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -12,7 +13,7 @@ from msgspec import Meta
 
 from imitate.errors import InputError
 
-__all__ = ["LOG_STD_RANGE", "MOST_UPDATES", "Head", "Widths", "check_ema", "check_types"]
+__all__ = ["LOG_STD_RANGE", "MOST_UPDATES", "Head", "Widths", "check_ema", "convert_fields"]
 
 Head = Literal["categorical", "squashed", "clipped"]
 LOG_STD_RANGE = (-10.0, 2.0)
@@ -28,21 +29,26 @@ def check_ema(decay: float) -> None:
         raise InputError(f"ema must be in [0, 1), got {decay}: at 1 the policy that is kept never learns")
 
 
-def check_types(config: Any) -> None:
-    """Raise InputError, naming the field, unless each field of a config has the type of its annotation. NumPy's numbers
-    become Python's, and lists become tuples."""
+def convert_fields(config: Any) -> None:
+    """Convert each field of a config to the type of its annotation.
+
+    NumPy's numbers become Python's, lists become tuples, and mappings, which presets and a run's config.json have,
+    configs with the field's own defaults. Raises InputError, naming the field, for other types.
+    """
     hints = get_type_hints(type(config))
-    for name in (field.name for field in fields(config)):
-        value = given = getattr(config, name)
-        if isinstance(given, Real) and not isinstance(given, bool):
+    for each in fields(config):
+        value = given = getattr(config, each.name)
+        if isinstance(given, Mapping) and each.default_factory is not MISSING:
+            value = replace(each.default_factory(), **given)
+        elif isinstance(given, Real) and not isinstance(given, bool):
             value = int(given) if isinstance(given, Integral) else float(given)
         try:
-            object.__setattr__(config, name, msgspec.convert(value, hints[name]))
+            object.__setattr__(config, each.name, msgspec.convert(value, hints[each.name]))
         except msgspec.ValidationError as error:
-            *most, last = _choices(hints[name])
+            *most, last = _choices(hints[each.name])
             wanted = f"{', '.join(most)} or {last}" if most else last
             got = type(given).__name__ if is_dataclass(given) else repr(given)
-            raise InputError(f"{name} must be {wanted}, got {got}") from error
+            raise InputError(f"{each.name} must be {wanted}, got {got}") from error
 
 
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", NoneType: "None"}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from imitate.configs.dqn import DQNConfig
 from imitate.configs.sac import SACConfig
-from imitate.configs.shared import check_types
+from imitate.configs.shared import convert_fields
 from imitate.errors import InputError, check_range
 
 __all__ = ["SQILConfig"]
@@ -37,11 +36,7 @@ class SQILConfig:
     """Learn from each n-th step of the demonstrations only, and from the last one if that terminates the episode."""
 
     def __post_init__(self) -> None:
-        for name, default in (("dqn", DQNConfig), ("sac", _on_sac)):
-            settings = getattr(self, name)
-            if isinstance(settings, Mapping):  # from a preset or a run's config.json
-                object.__setattr__(self, name, replace(default(), **settings))
-        check_types(self)
+        convert_fields(self)
         check_range(self, 1, math.inf, "demo_every")
         if min(self.dqn.batch_size, self.sac.batch_size) < 2 or self.dqn.prioritized:
             raise InputError("half of a batch are demonstrations: batch_size at least 2, not prioritized")

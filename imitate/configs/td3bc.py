@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from imitate.configs.shared import check_types
+from imitate.configs.shared import convert_fields
 from imitate.errors import InputError, check_range
 
 __all__ = ["TD3BCConfig"]
@@ -47,7 +47,7 @@ class TD3BCConfig:
     bounds where the record is narrow."""
 
     def __post_init__(self) -> None:
-        check_types(self)
+        convert_fields(self)
         check_range(self, 1, math.inf, "max_updates", "batch_size", "actor_every", "updates_per_iteration")
         check_range(self, 0, math.inf, "alpha", "learning_rate", "target_noise", "noise_clip")
         check_range(self, 0, 1, "gamma", "tau")
