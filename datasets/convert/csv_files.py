@@ -14,7 +14,7 @@ from typing import TextIO
 import numpy as np
 
 from imitate.datasets.convert.foreign import Notes, refused
-from imitate.datasets.convert.named import FLAGS, NAMES, both_flags, chosen_columns, why_unsaid
+from imitate.datasets.convert.named import FLAGS, NAMES, both_flags, chosen_columns, note_unsaid
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked
 from imitate.datasets.convert.recording import Recording
 from imitate.datasets.storage.schema import DemoInfo
@@ -64,9 +64,7 @@ def read(
         for place, name in enumerate(header):
             if place not in known:
                 notes[f"column {name!r} is left out"] += 1
-        note = why_unsaid({role: [header[place] for place in at] for role, at in places.items()})
-        if note is not None:
-            notes[note] += 1
+        note_unsaid({role: [header[place] for place in at] for role, at in places.items()}, notes)
 
         def episodes() -> Iterator[Episode]:
             # Closed at the latest with the recording, as a pass may be left at a mistake.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from imitate.datasets.convert.foreign import Notes
 from imitate.envs.spaces import Array
 from imitate.errors import InputError, did_you_mean
 
-__all__ = ["FLAGS", "NAMES", "both_flags", "chosen_columns", "why_unsaid"]
+__all__ = ["FLAGS", "NAMES", "both_flags", "chosen_columns", "note_unsaid"]
 
 NAMES = {
     "obs": ("obs", "observations", "states"),
@@ -64,12 +65,10 @@ def both_flags(flags: Mapping[str, Array]) -> dict[str, Array]:
     return known
 
 
-def why_unsaid(names: Mapping[str, Sequence[str]]) -> str | None:
-    """A note if the columns say when episodes end but not why; otherwise None. `names` are the names of the columns
-    found."""
-    if "done" not in names or "truncated" in names or "terminated" in names:
-        return None
-    return (
-        f"{names['done'][0]!r} says when episodes end and not why: time limits count as terminations "
-        "(--columns truncated=NAME takes a column of time limits)"
-    )
+def note_unsaid(names: Mapping[str, Sequence[str]], notes: Notes) -> None:
+    """Note it if the columns say when episodes end but not why. `names` are the names of the columns found."""
+    if "done" in names and "truncated" not in names and "terminated" not in names:
+        notes[
+            f"{names['done'][0]!r} says when episodes end and not why: time limits count as terminations "
+            "(--columns truncated=NAME takes a column of time limits)"
+        ] += 1

@@ -14,7 +14,7 @@ import numpy as np
 from imitate.datasets.convert.arrays import Column, Grown, Joined
 from imitate.datasets.convert.ends import Ends, ends_of_flags
 from imitate.datasets.convert.foreign import Notes, most, refused
-from imitate.datasets.convert.named import FLAGS, NAMES, both_flags, chosen_columns, why_unsaid
+from imitate.datasets.convert.named import FLAGS, NAMES, both_flags, chosen_columns, note_unsaid
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, spans
 from imitate.datasets.convert.recording import Recording
 from imitate.datasets.storage.schema import DemoInfo, info_from_plain, info_to_plain
@@ -52,9 +52,7 @@ def read(
         steps = arrays["action"].rows if acted else _steps_without_actions(arrays)
         ends = _ends(arrays, steps, most(path).episodes, notes)
         count = len(ends.lengths)
-        note = why_unsaid(names)
-        if note is not None:
-            notes[note] += 1
+        note_unsaid(names, notes)
         for name in _OF_STEPS:
             if name in arrays and arrays[name].rows != steps:
                 raise InputError(f"{name} has {arrays[name].rows} rows, wanted {steps} as actions have")
