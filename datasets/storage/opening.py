@@ -227,16 +227,13 @@ def check_storage(
     if dataset.ndim < 1:
         raise InputError(f"{name!r} has no rows; restore it or record it again")
     nbytes = dataset.size * dataset.dtype.itemsize
-    ratio = MOST_RATIO if ZSTD in filters else _BEST_COMPRESSION
+    chunked = layout.get_layout() == h5py.h5d.CHUNKED
+    ratio = 1 if not chunked else MOST_RATIO if ZSTD in filters else _BEST_COMPRESSION
     if len(dataset) > _MOST_STEPS or nbytes > ratio * size:
         raise InputError(
             f"{name!r} claims {nbytes} bytes, in a file of {size}; restore it or record it again"
         )
-    if layout.get_layout() != h5py.h5d.CHUNKED:
-        if nbytes > size:
-            raise InputError(
-                f"{name!r} claims {nbytes} bytes, in a file of {size}; restore it or record it again"
-            )
+    if not chunked:
         return
     chunk_bytes = int(np.prod(dataset.chunks, dtype=object)) * dataset.dtype.itemsize
     if chunk_bytes > _LARGEST_CHUNK:
