@@ -20,7 +20,7 @@ from stable_baselines3.common.logger import configure
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
 from imitate.envs.make import resolve_env_id
-from imitate.envs.seeds import TEST_SEED, Stream, draw_seed
+from imitate.envs.seeds import TEST_SEED, Stream, check_seed, draw_seed
 from imitate.errors import InputError
 from imitate.experts.folder import save_expert
 from imitate.experts.training.keeping import KeepBest
@@ -132,8 +132,7 @@ def _check_numbers(seed: int, keep: Sequence[float], **counts: int | None) -> No
             raise InputError(f"{name} must be at least 1, got {value}")
     if wrong := [share for share in keep if not 0 < share < 1]:
         raise InputError(f"shares of the training to keep must be between 0 and 1, got {wrong[0]}")
-    if seed < 0:
-        raise InputError(f"a seed must be at least 0, got {seed}")
+    check_seed(seed)
 
 
 def _learn(model: BaseAlgorithm, keeper: KeepBest, total_steps: int) -> None:
