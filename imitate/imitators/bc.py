@@ -223,6 +223,8 @@ class BC:
 
     def step(self, limit: int | None = None) -> dict[str, float]:  # noqa: ARG002
         """One epoch, then the held-out loss; `limit` is ignored, since no environment steps are taken."""
+        if self.done:
+            raise InputError(f"training has ended with gradient step {self.updates}: make another learner")
         # Seeded by the epoch, so that a resumed run shuffles like an uninterrupted one.
         rng = np.random.default_rng(draw_seed(self.seed, self.epoch))
         total, before = torch.zeros((), device=self.device), self.updates

@@ -103,6 +103,13 @@ def test_the_learning_rate_goes_to_0_over_the_updates_and_the_policy_is_an_avera
     assert_allclose(one.policy.output.bias.detach(), average.detach(), rtol=1e-5)
 
 
+def test_a_step_after_the_end_is_refused(tmp_path: Path) -> None:
+    learner = BC(BCConfig(max_updates=1), demos=recorded(tmp_path, "CartPole-v1", Balancer(), 1), seed=0)
+    learner.step()
+    with pytest.raises(InputError, match=r"^training has ended with gradient step 1: make another learner$"):
+        learner.step()
+
+
 def test_the_loss_on_held_out_episodes_is_reported_and_they_are_not_trained_on(tmp_path: Path) -> None:
     demos = recorded(tmp_path, "CartPole-v1", Balancer(), 4)
     assert "heldout_loss" not in BC(BCConfig(holdout=0.2), demos=demos, seed=0).step()  # of 4 that is none
