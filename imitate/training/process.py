@@ -21,7 +21,8 @@ __all__ = ["cpu_seconds", "interruptible", "keep_freed_memory"]
 def interruptible() -> Iterator[Callable[[], int]]:
     """Catch SIGINT (Ctrl-C) and SIGTERM; yields a function that returns the number of the caught signal, or 0.
 
-    After the first signal the previous handlers are back, so a second Ctrl-C ends the program at once.
+    After a signal its previous handler is back, so a second Ctrl-C ends the program at once. The other signal may still
+    come: a batch system sends SIGTERM to each process of a job, and a comparison then interrupts its workers too.
     """
     seen = 0
     before: dict[int, Any] = {}
@@ -29,13 +30,9 @@ def interruptible() -> Iterator[Callable[[], int]]:
     def handle(number: int, _frame: Any) -> None:
         nonlocal seen
         seen = number
-        restore()
+        signal.signal(number, before[number])
         if number == signal.SIGINT:
             logger.info("stopping after this iteration; Ctrl-C again stops at once")
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -46,7 +43,8 @@ def interruptible() -> Iterator[Callable[[], int]]:
     try:
         yield lambda: seen
     finally:
-        restore()
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def cpu_seconds() -> float:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from imitate.errors import InputError
+from imitate.training.process import interruptible
 
 
 def double(root: Path, value: int, *, progress: Any) -> None:
@@ -51,3 +52,16 @@ def count(root: Path, end: int, seconds: float, *, progress: Any) -> None:
         whole.write_text(str(value))
         whole.replace(checkpoint)  # at once, since Ctrl-C may come at any time
         progress(value)
+
+
+def save_at_the_end(root: Path, *, progress: Any) -> None:  # noqa: ARG001
+    """Works until it is interrupted, as a run does, and then saves, which takes a while. The file `at-work` has the
+    number of its process."""
+    with interruptible() as caught:
+        whole = root / "at-work.tmp"
+        whole.write_text(str(os.getpid()))
+        whole.replace(root / "at-work")
+        while not caught():
+            time.sleep(0.05)
+        time.sleep(1)
+        (root / "saved").write_text("all")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import sys
 import threading
 import time
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tasks import die, double, show
+from tasks import die, double, save_at_the_end, show
 
 from imitate.compare.backends import Task
 from imitate.compare.backends.pool import Pool
@@ -54,6 +57,36 @@ def test_a_killed_worker_is_a_failure_of_its_job(tmp_path: Path) -> None:
         assert "its process died" in str(pool.failed("job"))
         assert pool.failed("job 1") is pool.failed("job 3") is None
         assert [(tmp_path / name).read_text() for name in ("1", "3")] == ["2", "6"]
+
+
+def test_a_stop_does_not_wait_for_a_killed_worker(tmp_path: Path) -> None:
+    def stop() -> None:
+        with contextlib.suppress(ZeroDivisionError), Processes(1) as backend:
+            pool = Pool(backend, tmp_path)
+            pool.submit(Task("job", die))
+            while pool.running:
+                list(pool.ended())
+            raise ZeroDivisionError
+
+    stopping = threading.Thread(target=stop, daemon=True)
+    stopping.start()
+    stopping.join(120)
+    assert not stopping.is_alive()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there is a server of processes")
+def test_a_task_saves_when_every_process_gets_sigterm(tmp_path: Path) -> None:
+    """As SLURM sends it, when a job is cancelled, preempted or out of time."""
+    with contextlib.suppress(KeyboardInterrupt), Processes(1) as backend:
+        Pool(backend, tmp_path).submit(Task("job", save_at_the_end, root=tmp_path))
+        deadline = time.monotonic() + 120
+        while not (tmp_path / "at-work").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+        for process in (int((tmp_path / "at-work").read_text()), server):
+            os.kill(process, signal.SIGTERM)
+        raise KeyboardInterrupt  # as the command's own handler
+    assert (tmp_path / "saved").read_text() == "all"
 
 
 def test_workers_have_the_environment_of_their_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

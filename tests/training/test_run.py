@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import signal
@@ -136,6 +137,22 @@ def test_an_interrupted_run_saves_and_resuming_finishes_it(
     assert fresh.env_steps == 100
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert [row["env_steps"] for row in rows] == list(range(10, 101, 10))
+
+
+@pytest.mark.parametrize("later", [signal.SIGINT, signal.SIGTERM])
+def test_another_signal_after_the_first_does_not_keep_a_run_from_saving(
+    tmp_path: Path, later: signal.Signals
+) -> None:
+    """A worker of a comparison gets SIGTERM from a batch system and SIGINT from the comparison, in any order."""
+    learner = counter()
+
+    def interrupt(_spent: int, _metrics: dict[str, float]) -> None:
+        for number in ({signal.SIGINT, signal.SIGTERM} - {later}).pop(), later:
+            signal.raise_signal(number)
+
+    with contextlib.suppress(SystemExit):
+        Run(learner, tmp_path, budget=100, progress=interrupt).finish()
+    assert Checkpoint.read(tmp_path) is not None
 
 
 def interrupted(folder: Path) -> None:

@@ -17,9 +17,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
+from multiprocessing.connection import Connection
 from multiprocessing.context import BaseContext
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import torch
 
@@ -34,7 +35,11 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Processes:
-    """A `Backend` of `workers` processes. They end when this process ends, however that happens."""
+    """A `Backend` of `workers` processes. They end when this process ends, however that happens.
+
+    To stop them, it writes to a pipe that they look at and nobody reads. Setting an `Event` would wait for ever for a
+    worker that was killed while it waited for the event.
+    """
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
@@ -82,8 +87,8 @@ class Processes:
     def __enter__(self) -> Self:
         context = _context()
         self._messages: mp.Queue[tuple[str, int]] = context.Queue()
-        self._stop = context.Event()
-        given = self._messages, self._stop, dict(os.environ)
+        stop, self._stop = context.Pipe(duplex=False)
+        given = self._messages, stop, dict(os.environ)
         self._processes = partial(ProcessPoolExecutor, self._workers, context, _begin, given)
         self._executor = self._processes()
         return self
@@ -92,7 +97,7 @@ class Processes:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None:
-            self._stop.set()
+            self._stop.send(True)
             logger.info("stopping: tasks under way save what they have")
         try:
             self._executor.shutdown(cancel_futures=True)
@@ -129,15 +134,19 @@ def _context() -> BaseContext:
     they are forked from a server that has imported torch and runs nothing, as the import takes seconds."""
     if sys.platform != "linux":
         return mp.get_context("spawn")
-    from multiprocessing import forkserver
+    from multiprocessing import forkserver, resource_tracker
 
     context = mp.get_context("forkserver")
     context.set_forkserver_preload(["imitate.compare.execute.worker"])
     before = os.environ.get("PYTHONSAFEPATH")
     os.environ["PYTHONSAFEPATH"] = "1"  # the server imports nothing that lies in the current folder
+    resource_tracker.ensure_running()  # it unblocks SIGTERM as it starts
+    # Batch systems send SIGTERM to every process of a job. Without the server nobody waits until workers have saved.
+    signals = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     try:
         forkserver.ensure_running()
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, signals)
         del os.environ["PYTHONSAFEPATH"]
         if before is not None:
             os.environ["PYTHONSAFEPATH"] = before
@@ -145,10 +154,12 @@ def _context() -> BaseContext:
 
 
 _messages: mp.Queue[tuple[str, int]]
-_stop: Any
+_stop: Connection
+_working = threading.Lock()
+"""Held while this worker carries out a task."""
 
 
-def _begin(messages: mp.Queue[tuple[str, int]], stop: Any, environment: Mapping[str, str]) -> None:
+def _begin(messages: mp.Queue[tuple[str, int]], stop: Connection, environment: Mapping[str, str]) -> None:
     """Prepare a worker. It gets its own process group, so the terminal's Ctrl-C reaches only the main process, which
     tells the workers through `stop`."""
     global _messages, _stop
@@ -158,30 +169,37 @@ def _begin(messages: mp.Queue[tuple[str, int]], stop: Any, environment: Mapping[
     if hasattr(os, "setpgrp"):
         os.setpgrp()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     logging.getLogger("imitate").setLevel(logging.ERROR)  # the main process gives each notice once
     threading.Thread(target=_watch, args=(stop,), daemon=True).start()
 
 
-def _watch(stop: Any) -> None:
-    """Interrupt this worker's task when `stop` is set; exit when the main process is gone."""
+def _watch(stop: Connection) -> None:
+    """Interrupt this worker's task if the main process says so, and then wait for the task. Exit when the main process
+    is gone."""
     parent = mp.parent_process()
-    while parent is not None and parent.is_alive():
-        if stop.wait(POLL_SECONDS):
-            if os.name == "nt":  # os.kill would end the process at once here
-                _thread.interrupt_main()
-            else:
-                os.kill(os.getpid(), signal.SIGINT)
-            return
+    assert parent is not None
+    while not stop.poll(POLL_SECONDS) and parent.is_alive():
+        pass
+    if parent.is_alive():
+        if os.name == "nt":  # os.kill would end the process at once here
+            _thread.interrupt_main()
+        else:
+            os.kill(os.getpid(), signal.SIGINT)
+        parent.join()
+        _working.acquire()
     os._exit(1)
 
 
 def _perform(task: Task) -> Failure | None:
     """Run one task in a worker."""
-    if _stop.is_set():
-        return None
-    # Not at every iteration, since only people read the bar.
-    report = now_and_then(lambda position: _messages.put((task.name, position)), POLL_SECONDS)
-    report(0)
-    return perform(task, task.root, report)
+    with _working:
+        if _stop.poll():
+            return None
+        # Not at every iteration, since only people read the bar.
+        report = now_and_then(lambda position: _messages.put((task.name, position)), POLL_SECONDS)
+        report(0)
+        return perform(task, task.root, report)
