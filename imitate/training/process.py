@@ -43,8 +43,8 @@ def interruptible() -> Iterator[Callable[[], int]]:
     try:
         yield lambda: seen
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def cpu_seconds() -> float:
