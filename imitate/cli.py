@@ -16,6 +16,7 @@ from imitate.commands.line import CommandLine
 from imitate.commands.table import COMMANDS, find
 from imitate.errors import DISK_FULL, InputError, one_line
 from imitate.terminal import plain_output
+from imitate.training.process import terminations
 
 __all__ = ["main"]
 
@@ -27,18 +28,21 @@ FILE_ERRORS = (
 
 
 class _Terminated(KeyboardInterrupt):
-    """SIGTERM, handled like Ctrl-C."""
+    """SIGTERM or SIGHUP, handled like Ctrl-C."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a subcommand and return the exit status.
 
-    2: the caller's mistake, reported in one line on standard error. 130: Ctrl-C. 143: SIGTERM. 141: the reader of the
-    output closed it, as `head` does.
+    2: the caller's mistake, reported in one line on standard error. 130: Ctrl-C. 143: SIGTERM. 129: SIGHUP, as the
+    terminal closed. 141: the reader of the output closed it, as `head` does.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     _open_streams()
-    with plain_output(), _sigterm():
+    with plain_output(), _terminable():
         try:
             try:
                 return _run(arguments)
@@ -67,10 +71,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"imitate: the memory is full ({one_line(error)}); ask for less", file=sys.stderr)
             return 2
         except KeyboardInterrupt as error:
-            word, status = ("terminated", 143) if isinstance(error, _Terminated) else ("interrupted", 130)
+            number = error.number if isinstance(error, _Terminated) else signal.SIGINT
+            word = "interrupted" if number == signal.SIGINT else "terminated"
             notes = getattr(error, "__notes__", [])  # what is kept
             print("; ".join([f"imitate: {word}", *notes]), file=sys.stderr)
-            return status
+            return 128 + number
 
 
 def _run(arguments: list[str]) -> int:
@@ -118,7 +123,7 @@ def _forget_output() -> None:
 
 
 @contextmanager
-def _sigterm() -> Iterator[None]:
+def _terminable() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
         yield
         return
@@ -126,22 +131,25 @@ def _sigterm() -> Iterator[None]:
 
     def terminate(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         if os.getpid() == owner:
-            raise _Terminated
+            raise _Terminated(number)
         os._exit(128 + number)  # a forked worker that inherited this handler
 
     def insist(unraisable: sys.UnraisableHookArgs) -> None:  # Python drops what is raised in a destructor
         if isinstance(unraisable.exc_value, _Terminated):
-            threading.Timer(0.1, os.kill, (owner, signal.SIGTERM)).start()  # here it would be dropped again
+            # Later, as it would be dropped again here.
+            threading.Timer(0.1, os.kill, (owner, unraisable.exc_value.number)).start()
         else:
             hook(unraisable)
 
-    before, hook = signal.signal(signal.SIGTERM, terminate), sys.unraisablehook
+    before = {number: signal.signal(number, terminate) for number in terminations()}
+    hook = sys.unraisablehook
     sys.unraisablehook = insist
     try:
         yield
     finally:
         sys.unraisablehook = hook
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _help() -> str:

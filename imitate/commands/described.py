@@ -67,8 +67,8 @@ class RunArguments:
     checkpoint_every: Annotated[int, Rare]
     """training steps between checkpoints; 0: only when interrupted. A checkpoint begins new episodes, so that a run
     that was killed and resumed repeats byte for byte; it waits until a few episodes of each environment have ended.
-    Ctrl-C and SIGTERM add a checkpoint, and so end with other bytes than an uninterrupted run. A replay of pixels is
-    not saved: a resumed run fills a new one"""
+    Ctrl-C, SIGTERM and SIGHUP add a checkpoint, and so end with other bytes than an uninterrupted run. A replay of
+    pixels is not saved: a resumed run fills a new one"""
     device: Literal["auto", "cpu", "cuda"]
     """device of the networks"""
 

@@ -187,7 +187,8 @@ def _resume(line: CommandLine) -> int:
         audit: bool = False,
     ) -> int:
         """Resume an interrupted run, with the settings in its config.json. A killed run ends with the same bytes as an
-        uninterrupted one. Ctrl-C and SIGTERM add a checkpoint, where new episodes begin, so then it ends with others.
+        uninterrupted one. Ctrl-C, SIGTERM and SIGHUP add a checkpoint, where new episodes begin, so then it ends with
+        others.
 
         Args:
             resume: the run folder

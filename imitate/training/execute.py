@@ -36,7 +36,7 @@ def execute(
 ) -> bool:
     """Train, writing the run folder `out`. Returns False if Ctrl-C ended it early.
 
-    Ctrl-C and SIGTERM save a checkpoint first; SIGTERM then ends the process with status 143.
+    Ctrl-C, SIGTERM and SIGHUP save a checkpoint first; these two then end the process with status 143 or 129.
 
     experts   those that the experiment names, if they are loaded already
     resume    go on from the last checkpoint, or from the beginning if there is none

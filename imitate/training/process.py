@@ -14,14 +14,14 @@ from typing import Any
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["cpu_seconds", "interruptible", "keep_freed_memory"]
+__all__ = ["cpu_seconds", "interruptible", "keep_freed_memory", "terminations"]
 
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], int]]:
-    """Catch SIGINT (Ctrl-C) and SIGTERM; yields a function that returns the number of the caught signal, or 0.
+    """Catch SIGINT (Ctrl-C), SIGTERM and SIGHUP; yields a function that returns the number of the caught signal, or 0.
 
-    After a signal its previous handler is back, so a second Ctrl-C ends the program at once. The other signal may still
+    After a signal its previous handler is back, so a second Ctrl-C ends the program at once. Another signal may still
     come: a batch system sends SIGTERM to each process of a job, and a comparison then interrupts its workers too.
     """
     seen = 0
@@ -35,7 +35,7 @@ def interruptible() -> Iterator[Callable[[], int]]:
             logger.info("stopping after this iteration; Ctrl-C again stops at once")
 
     try:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, *terminations()):
             before[number] = signal.signal(number, handle)
     except ValueError:  # only the main thread may set handlers; in others the caller deals with signals
         yield lambda: 0
@@ -45,6 +45,14 @@ def interruptible() -> Iterator[Callable[[], int]]:
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
+
+
+def terminations() -> list[signal.Signals]:
+    """Signals that ask a process to end: SIGTERM, and SIGHUP of a terminal or connection that closes, unless that is
+    ignored, as under nohup."""
+    if not hasattr(signal, "SIGHUP") or signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # Windows has none
+        return [signal.SIGTERM]
+    return [signal.SIGTERM, signal.SIGHUP]
 
 
 def cpu_seconds() -> float:

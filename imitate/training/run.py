@@ -3,8 +3,8 @@
 A checkpoint is a reset point. At a checkpoint an uninterrupted run also loads the state that it has just saved, and the
 learner begins new episodes with seeds that follow from that state. So a run that was killed and resumed goes through
 the same states as an uninterrupted one, byte for byte, although environments can't be saved. (A replay of pixels is the
-exception: it is not saved, so a resumed run fills a new one.) Ctrl-C and SIGTERM add a checkpoint at the end of the
-iteration, so the run goes on from there with new episodes, and not as if it had never been interrupted. An exception
+exception: it is not saved, so a resumed run fills a new one.) Ctrl-C, SIGTERM and SIGHUP add a checkpoint at the end of
+the iteration, so the run goes on from there with new episodes, not as if it had never been interrupted. An exception
 saves the state as it is in the middle of the iteration, so that nothing is lost when an environment or an expert fails.
 If learning diverges, that state is worth nothing, and the checkpoint before it stays. A second Ctrl-C saves nothing.
 
@@ -140,7 +140,7 @@ class Run:
     def finish(self) -> bool:
         """Drive the learner to the end, or to the pause. Returns False if Ctrl-C ended it early.
 
-        Ctrl-C and SIGTERM save a checkpoint first; SIGTERM then ends the process with status 143.
+        Ctrl-C, SIGTERM and SIGHUP save a checkpoint first; these two then end the process with status 143 or 129.
 
         Raises InputError if an environment or an expert fails, if the disk is full, or if learning diverges; the
         message says what was kept. Other exceptions and a second Ctrl-C are passed on, with a note on that.
@@ -166,8 +166,8 @@ class Run:
             except KeyboardInterrupt as error:
                 error.add_note(self._kept())
                 raise
-        if not finished and caught() == signal.SIGTERM:
-            raise SystemExit(128 + signal.SIGTERM)
+        if not finished and caught() != signal.SIGINT:
+            raise SystemExit(128 + caught())
         return finished
 
     def write_timing(self) -> None:

@@ -48,6 +48,18 @@ def test_a_full_disk_in_a_checkpoint_is_one_line() -> None:
     assert "checkpoint.safetensors can't be written" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGHUP")
+def test_a_run_under_nohup_outlives_its_terminal() -> None:
+    ignoring = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n{COMMAND}"
+    with Script(ignoring, *PPO, "--budget", "1_000_000", "--out", "run") as process:
+        metrics = Path("run/metrics.jsonl")
+        while process.poll() is None and not (metrics.exists() and metrics.stat().st_size):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGHUP)
+        time.sleep(1)
+        assert process.poll() is None
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM to handle")
 def test_sigterm_saves_and_ends_with_143() -> None:
     with Script(COMMAND, *PPO, "--budget", "1_000_000", "--out", "run") as process:

@@ -77,6 +77,7 @@ def test_a_stop_does_not_wait_for_a_killed_worker(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="only there is a server of processes")
 def test_a_task_saves_when_every_process_gets_sigterm(tmp_path: Path) -> None:
     """As SLURM sends it, when a job is cancelled, preempted or out of time."""
+    forkserver._forkserver._stop()  # type: ignore[attr-defined]  # another test's
     with contextlib.suppress(KeyboardInterrupt), Processes(1) as backend:
         Pool(backend, tmp_path).submit(Task("job", save_at_the_end, root=tmp_path))
         deadline = time.monotonic() + 120

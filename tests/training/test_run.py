@@ -115,7 +115,9 @@ def test_the_last_validation_is_paid_for_before_any_was_seen(tmp_path: Path) -> 
     assert len((tmp_path / "evaluations.jsonl").read_text().splitlines()) == 1
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, None), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, None), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 def test_an_interrupted_run_saves_and_resuming_finishes_it(
     tmp_path: Path, number: signal.Signals, status: int | None
 ) -> None:

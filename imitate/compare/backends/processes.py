@@ -25,13 +25,13 @@ from typing import Self
 import torch
 
 from imitate.compare.backends import Failure, Task, now_and_then, perform
+from imitate.training.process import terminations
 
 __all__ = ["Processes"]
 
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.2
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Processes:
@@ -112,13 +112,14 @@ class Processes:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C and SIGTERM wait until the executor knows the worker that it starts: one that it doesn't know outlives
-    this process, and ends with a traceback."""
+    """Ctrl-C, SIGTERM and SIGHUP wait until the executor knows the worker that it starts: one that it doesn't know
+    outlives this process, and ends with a traceback."""
     if threading.current_thread() is not threading.main_thread():  # signals interrupt only that
         yield
         return
     came: list[int] = []
-    known = [each for each in _SIGNALS if signal.getsignal(each) is not None]  # others are not Python's
+    every = (signal.SIGINT, *terminations())
+    known = [each for each in every if signal.getsignal(each) is not None]  # others are not Python's
     before = {each: signal.signal(each, lambda number, _: came.append(number)) for each in known}
     try:
         yield
