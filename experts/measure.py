@@ -135,8 +135,12 @@ def _play(
     return found.mean, found.std
 
 
-def _place(key: str) -> Path:
-    return cache_folder("measured") / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+def _place(key: str) -> Path | None:
+    try:
+        return cache_folder("measured") / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+    except InputError as error:
+        logger.info("the measured return is not kept: %s", error)
+        return None
 
 
 def _recalled(

@@ -26,6 +26,7 @@ __all__ = [
     "atomic",
     "atomic_folder",
     "cache_folder",
+    "home",
     "last_line",
     "lock",
     "machine",
@@ -146,9 +147,17 @@ def lock(folder: Path, what: str) -> Iterator[None]:
         held.release()
 
 
+def home() -> Path:
+    """The user's home folder. Raises InputError if there is none, as for a container's user without a name."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        raise InputError("your home folder is not known: set HOME to a folder of yours") from None
+
+
 def cache_folder(name: str) -> Path:
-    """The folder of one of our caches, in $XDG_CACHE_HOME."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "imitate" / name
+    """The folder `name` among what imitate remembers, in $XDG_CACHE_HOME/imitate. Raises InputError as `home` does."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or home() / ".cache") / "imitate" / name
 
 
 def write_json(path: Path, data: Any) -> None:

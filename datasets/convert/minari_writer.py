@@ -27,6 +27,7 @@ from imitate.envs.make import make_env
 from imitate.envs.structured import structured
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError
+from imitate.files import home
 
 __all__ = ["env_spec", "store", "write"]
 
@@ -57,7 +58,7 @@ def check_id(dataset_id: str) -> None:
 
 def _root() -> Path:
     root = os.environ.get("MINARI_DATASETS_PATH")
-    return Path(root) if root else Path.home() / ".minari" / "datasets"
+    return Path(root) if root else home() / ".minari" / "datasets"
 
 
 def write(

@@ -64,9 +64,17 @@ def in_our_format(name: str, env_id: str, env_kwargs: Mapping[str, Any] | None =
         if path.suffix == ".h5":
             return str(path)  # the same
         raise
-    copy = cache_folder("demos") / f"{_state(path, env_id, env_kwargs)}.h5"
+    folder = cache_folder("demos")
+    copy = folder / f"{_state(path, env_id, env_kwargs)}.h5"
     notes = copy.with_suffix(".json")
     if not copy.exists():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"{folder}, for a converted copy of {name}, can't be made: {error.strerror}; set XDG_CACHE_HOME to a "
+                f"folder of yours, or make the copy with `imitate data convert {name} COPY.h5`"
+            ) from error
         try:
             write_json(notes, convert(path, copy, env_id=env_id, env_kwargs=env_kwargs).notes)
         except InputError:

@@ -16,8 +16,8 @@ from typing import Literal
 
 from imitate.commands.options import print_json, run
 from imitate.compare.machine import processors
-from imitate.errors import one_line, pip_install
-from imitate.files import cache_folder
+from imitate.errors import InputError, one_line, pip_install
+from imitate.files import cache_folder, home
 
 __all__ = ["doctor"]
 
@@ -204,11 +204,15 @@ def _zoo() -> str:
 
 
 def _caches() -> str:
-    own = cache_folder("measured")
-    hub = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
-    own.mkdir(parents=True, exist_ok=True)
+    remedy = "export XDG_CACHE_HOME=FOLDER"
+    try:
+        own = cache_folder("measured")
+        hub = Path(os.environ.get("HF_HOME") or home() / ".cache" / "huggingface")
+        own.mkdir(parents=True, exist_ok=True)
+    except (InputError, OSError) as error:
+        raise _Missing(f"nothing is remembered: {one_line(error)}", remedy) from error
     if not os.access(own, os.W_OK):
-        raise RuntimeError(f"{own} can't be written to")
+        raise _Missing(f"nothing is remembered: {own} can't be written to", remedy)
     return (
         f"{own} ({len(list(own.iterdir()))} measurements), {hub}{'' if hub.exists() else ' (not there yet)'}"
     )
@@ -254,7 +258,7 @@ PROBES: dict[str, Callable[[], str]] = {
     "chromium": _chromium,
 }
 """The things that are looked at, in the order of the table."""
-REQUIRED = ("Python", "imitate", "torch", "Gymnasium", "ALE", "PyBullet", "caches", "ffmpeg")
+REQUIRED = ("Python", "imitate", "torch", "Gymnasium", "ALE", "PyBullet", "ffmpeg")
 EXTRAS = {
     "EnvPool": "envpool",
     "MuJoCo": "mujoco",

@@ -28,12 +28,15 @@ def test_what_is_missing_is_said_with_its_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "empty").mkdir()
+    (tmp_path / "cache").touch()
     for name, value in {"PATH": "empty", "IMITATE_ZOO_DIR": "empty", "XDG_CACHE_HOME": "cache"}.items():
         monkeypatch.setenv(name, str(tmp_path / value))
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
     assert main(["doctor", "--json"]) == 0
     found = findings(capsys.readouterr().out)
+    assert found["caches"]["state"] == "missing"
+    assert found["caches"]["remedy"] == "export XDG_CACHE_HOME=FOLDER"
     assert found["chromium"]["state"] == "missing"
     assert found["chromium"]["remedy"] == "apt-get install chromium"
     assert "IMITATE_ZOO_DIR" in found["zoo"]["remedy"]

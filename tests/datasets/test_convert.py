@@ -138,6 +138,20 @@ def test_bc_of_a_converted_minari_recording_is_byte_for_byte_that_of_ours(
     assert config["demos"] == "minari:test/cartpole-v0"
 
 
+def test_a_cache_that_can_t_be_made_is_one_line_with_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in a home folder that is read-only."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    minari(tmp_path / "a")
+    command = ["train", "bc", "--env", "CartPole-v1", "--demos", str(tmp_path / "a")]
+    assert main([*command, "--out", str(tmp_path / "run")]) == 2
+    said = capsys.readouterr().err.strip()
+    assert said.count("\n") == 0
+    assert "set XDG_CACHE_HOME to a folder of yours" in said
+
+
 def test_data_of_another_environment_are_refused_in_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

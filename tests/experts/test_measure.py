@@ -40,6 +40,22 @@ def test_measuring_is_remembered_and_judged(
         load_expert(path).measure(episodes=4, seed=2)
 
 
+def test_without_a_home_measuring_works_and_nothing_is_remembered(
+    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As in a container whose user has no name, and so no home."""
+
+    def unknown() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", unknown)
+    caplog.set_level(logging.INFO)
+    path = zoo_entry(tmp_path, model, "CartPole-v1_1", CARTPOLE)
+    assert load_expert(path).measure(episodes=2).episodes == 2
+    assert "is not kept: your home folder is not known: set HOME" in caplog.text
+
+
 @pytest.mark.usefixtures("own_cache")
 def test_other_statistics_are_other_measurements(model: Any, tmp_path: Path) -> None:
     """The same weights, normalised otherwise, are another expert: once 500 was stated of one that made 84."""
