@@ -7,6 +7,7 @@ import json
 import math
 import os
 import platform
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,7 +63,7 @@ def atomic(path: Path, *, new: bool = False) -> Iterator[Path]:
     If the block raises, the temporary file is removed. With `new`, no file is replaced: raises FileExistsError if
     `path` exists by then. The file is synced to disk before it is renamed; its permissions follow the user's umask.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}{_PARTIAL}")
+    temporary = _temporary(path)
     try:
         yield temporary
         with temporary.open("rb+") as file:
@@ -81,8 +82,7 @@ def atomic(path: Path, *, new: bool = False) -> Iterator[Path]:
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
     """As `atomic` with `new`, for a folder: yields an empty temporary folder, which is renamed to `path` at the end."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}{_PARTIAL}")
-    shutil.rmtree(temporary, ignore_errors=True)  # of a killed process with this number
+    temporary = _temporary(path)
     temporary.mkdir()
     try:
         yield temporary
@@ -93,6 +93,12 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
         _name(problem, temporary, path)
         raise
+
+
+def _temporary(path: Path) -> Path:
+    """A name that no other writer has. A process's number is no such name: those of containers are the same, and their
+    caches may be shared."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}{_PARTIAL}")
 
 
 def _name(problem: BaseException, temporary: Path, path: Path) -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import filelock
 import pytest
 
-from imitate.files import atomic_folder, lock, sweep
+from imitate.files import atomic, lock, sweep
 from imitate.improvement.snapshots import hand_over
 
 
 def killed_in(folder: Path) -> None:
     """Leave what a process leaves that is killed in `atomic_folder`."""
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    temporary = folder.with_name(f".{folder.name}.1.partial")
     temporary.mkdir()
     (temporary / "half").write_text("x")
 
@@ -26,11 +25,15 @@ def test_a_half_written_folder_is_swept(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_process_with_the_number_of_a_killed_one_writes_its_folder(tmp_path: Path) -> None:
-    killed_in(tmp_path / "policy")
-    with atomic_folder(tmp_path / "policy") as temporary:
-        (temporary / "whole").write_text("x")
-    assert [path.name for path in (tmp_path / "policy").iterdir()] == ["whole"]
+def test_writers_of_the_same_file_do_not_write_into_each_other(tmp_path: Path) -> None:
+    """As in two containers that share a cache, where processes have the same numbers."""
+    path = tmp_path / "file"
+    with atomic(path) as first:
+        first.write_text("first")
+        with atomic(path) as second:
+            second.write_text("second")
+        assert path.read_text() == "second"
+    assert path.read_text() == "first"
 
 
 def test_a_policy_stays_until_the_next_one_is_whole(tmp_path: Path) -> None:
