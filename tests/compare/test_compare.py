@@ -142,6 +142,21 @@ def test_a_comparison_from_the_expert_to_the_report(tmp_path: Path, caplog: pyte
     assert [len(result["returns"]) for result in results] == [6, 6]
 
 
+@pytest.mark.usefixtures("inline")
+def test_demonstrations_that_are_gone_are_recorded_again_if_a_learner_needs_them(tmp_path: Path) -> None:
+    """A scratch folder may be cleaned of large files."""
+    wanted = comparison("bc", budget=400, episodes=2, curve_episodes=1, env_kwargs=SHORT)
+    carry_out(wanted, tmp_path, workers=1)
+    (demos,) = (tmp_path / "demos").glob("*.h5")
+    recorded = demos.read_bytes()
+    demos.unlink()
+    carry_out(wanted, tmp_path, workers=1)
+    assert not demos.exists()  # its learner is done
+    carry_out(replace(wanted, algorithms=("bc", "gail")), tmp_path, workers=1)
+    assert demos.read_bytes() == recorded
+    assert not (tmp_path / "errors").exists()
+
+
 SCRIPT = """
 import sys
 from pathlib import Path

@@ -152,6 +152,8 @@ def _in_its_experts_environment(comparison: Comparison) -> Comparison:
 def _run(pool: Pool, parts: Sequence[_Part], out: Path, screen: Screen) -> None:
     """Run all jobs that are not done; a learner begins when its demonstrations have been recorded."""
     todo = [(part, job) for part in parts for job in part.jobs if not worker.is_done(part.comparison, job)]
+    needed = {job.demos for _, job in todo if not job.records}
+    todo = [(part, job) for part, job in todo if not job.records or job.demos in needed]
     recorders = {job.demos: part.name(job.name) for part, job in todo if job.records}
     learners = {part.name(job.name) for part, job in todo if not job.records}
     position: dict[str, int] = {}

@@ -83,7 +83,8 @@ def record(comparison: Comparison, job: Job, progress: Callable[[int], None]) ->
 
 
 def is_recorded(job: Job) -> bool:
-    return _note(job).is_file()
+    assert job.demos is not None
+    return _note(job).is_file() and job.demos.is_file()
 
 
 def recorded(job: Job) -> Recorded:
