@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 from reported import fill, five, outcome, result
@@ -26,6 +27,15 @@ def test_results_are_read_back(tmp_path: Path) -> None:
     assert ppo.worst == 95.0  # of ten episodes the worst
     assert ppo.typical.seed == 2
     assert [entry.imitates for entry in (bc, dagger, ppo)] == [True, True, False]
+
+
+def test_a_run_that_failed_to_play_more_test_episodes_has_failed(tmp_path: Path) -> None:
+    """It has two, and four were asked for since: `imitate compare` then ends with status 1."""
+    out = fill(tmp_path / "out", {"ppo": [[500.0, 500.0]]})
+    path = out / "comparison.json"
+    write_json(path, read_json(path, dict[str, Any]) | {"episodes": 4})
+    write_json(out / "errors" / "ppo-seed0.json", {"error": "ppo-seed0: it has no policy", "traceback": ""})
+    assert read_outcome(out).failures == ["ppo-seed0: it has no policy"]
 
 
 def test_less_than_a_second_is_not_shown_as_none(tmp_path: Path) -> None:

@@ -182,7 +182,8 @@ def read_outcome(*folders: Path) -> Outcome:
     wanted, results = _read_results(folders)
     errors = [path for folder in folders for path in sorted((folder / "errors").glob("*.json"))]
     failures = [read_json(path, Problem).error for path in errors]
-    ended = [wanted[run] for run in results]
+    # A run that has ended may still have failed to play the test episodes that were added since.
+    ended = [wanted[run] for run, result in results.items() if len(result.returns) >= comparison.episodes]
     failures = [each for each in failures if not any(each.startswith(f"{name}:") for name in ended)]
     missing = [
         name
