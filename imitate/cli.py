@@ -60,7 +60,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             if error.filename is None:
                 _forget_output()
             said = os.strerror(error.errno)
-            if error.filename is not None:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                said += "; raise `ulimit -n`, or ask for fewer workers or environments"
+            elif error.filename is not None:
                 remedy = "; make room, or write to another disk" if error.errno in DISK_FULL else ""
                 said = f"can't use {error.filename}: {said}{remedy}"
             print(f"imitate: {one_line(said)}", file=sys.stderr)

@@ -70,7 +70,9 @@ def test_too_many_open_files(
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
     assert status == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1
+    said = capsys.readouterr().err
+    assert len(said.splitlines()) == 1
+    assert "raise `ulimit -n`" in said
 
 
 @posix
