@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+from contextlib import closing
 from typing import Any
 
 import gymnasium as gym
@@ -13,6 +17,8 @@ from imitate.envs.backends.pool import PoolVecEnv
 from imitate.envs.backends.processes import ProcessPool
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 
 
 class _From3(gym.Env[int, int]):
@@ -34,6 +40,30 @@ def test_idle_environments_show_an_observation_of_the_space(make: Any) -> None:
     np.testing.assert_array_equal(envs.reset([0]), [4, 4, 4])
     assert envs.running.tolist() == [True, False, False]
     np.testing.assert_array_equal(envs.step(np.zeros(3, int)).obs, [5, 4, 4])
+
+
+def _send(envs: ProcessPool, number: signal.Signals) -> None:
+    for process in envs._envs.processes:
+        os.kill(process.pid, number)
+
+
+@posix
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_processes_of_environments_leave_signals_to_the_run(number: signal.Signals) -> None:
+    """A run saves its state after the iteration, so it still needs them."""
+    with closing(PoolVecEnv(ProcessPool([_From3] * 2))) as envs:
+        envs.reset([0, 1])
+        _send(envs.pool, number)
+        np.testing.assert_array_equal(envs.step(np.zeros(2, int)).obs, [5, 5])
+
+
+@posix
+def test_when_all_processes_of_environments_are_killed_they_are_named() -> None:
+    with closing(PoolVecEnv(ProcessPool([_From3] * 2))) as envs:
+        envs.reset([0, 1])
+        _send(envs.pool, signal.SIGKILL)
+        with pytest.raises(InputError, match=r"are gone \(number: exit code\): {0: -9, 1: -9}"):
+            envs.step(np.zeros(2, int))
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import errno
+import os
+import signal
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from multiprocessing import active_children
 from typing import Any
@@ -42,7 +45,8 @@ class ProcessPool:
         before = set(active_children())
         try:
             self._envs: AsyncVectorEnv[Any, Any] = AsyncVectorEnv(
-                [partial(_Resting, make) for make in env_fns], autoreset_mode=AutoresetMode.DISABLED
+                [partial(_Resting, make, os.getpid()) for make in env_fns],
+                autoreset_mode=AutoresetMode.DISABLED,
             )
         except OSError as error:
             for process in set(active_children()) - before:
@@ -74,7 +78,11 @@ class ProcessPool:
     def close(self) -> None:
         with warnings.catch_warnings():  # a dead process leaves a step pending
             warnings.simplefilter("ignore")
-            self._envs.close(terminate=True)
+            for process in self._envs.processes:
+                process.kill()  # they ignore SIGTERM
+            with suppress(EOFError, OSError):  # the pending step of a dead process
+                self._envs.close(terminate=True)
+            self._envs.closed = True
 
     def _ask(self, call: Callable[[], Any]) -> Any:
         try:
@@ -107,9 +115,18 @@ def _no_room(num_envs: int, error: OSError) -> InputError:
 
 
 class _Resting(gym.Wrapper[Any, Any, Any, Any]):
-    """Checks answers, and ignores steps after the end of an episode: idle environments are stepped with the others."""
+    """Checks answers, and ignores steps after the end of an episode: idle environments are stepped with the others.
 
-    def __init__(self, make: Callable[[], Env]) -> None:
+    Signals are left to the run, which still needs its environments: a terminal sends SIGINT to their processes too, and
+    a batch system SIGTERM.
+    """
+
+    def __init__(self, make: Callable[[], Env], run: int) -> None:
+        if os.getpid() != run:  # Gymnasium also makes one in the run's own process
+            for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+                if hasattr(signal, name):  # Windows has not all
+                    # Not SIG_IGN, which programs that the environment starts would inherit.
+                    signal.signal(getattr(signal, name), lambda *_: None)
         super().__init__(make())
         self._answering = Answering(self.env)
         self._final_obs: Any = None
