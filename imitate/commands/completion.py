@@ -13,7 +13,7 @@ import tyro
 from imitate.algorithms import ALGORITHMS, is_own
 from imitate.commands.line import WORDS, CommandLine
 from imitate.commands.option import Offers, Option
-from imitate.commands.options import run
+from imitate.commands.options import command
 from imitate.commands.parsing import Asked, by_name
 from imitate.commands.table import COMMANDS, find
 from imitate.errors import InputError
@@ -43,37 +43,35 @@ complete -c imitate -a '(imitate completion fish (commandline -cp) 2>/dev/null)'
 """Each asks for the words that may follow; where there are none, the shell completes names of files."""
 
 
-def completion(argv: list[str]) -> int:
-    def command(
-        shell: tyro.conf.Positional[Literal["bash", "zsh", "fish"]],
-        typed: tyro.conf.Positional[str | None] = None,
-        /,
-    ) -> int:
-        """Print the script that completes commands, algorithms, options, environments and experts in a shell.
+@command
+def completion(
+    shell: tyro.conf.Positional[Literal["bash", "zsh", "fish"]],
+    typed: tyro.conf.Positional[str | None] = None,
+    /,
+) -> int:
+    """Print the script that completes commands, algorithms, options, environments and experts in a shell.
 
-        bash: `eval "$(imitate completion bash)"` in ~/.bashrc; zsh: the same in ~/.zshrc, after compinit; fish:
-        `imitate completion fish > ~/.config/fish/completions/imitate.fish`.
+    bash: `eval "$(imitate completion bash)"` in ~/.bashrc; zsh: the same in ~/.zshrc, after compinit; fish:
+    `imitate completion fish > ~/.config/fish/completions/imitate.fish`.
 
-        Args:
-            shell: the shell
-            typed: a line as it is typed so far: print the words that may end it, which the script asks for
-        """
-        if typed is None:
-            print(_SCRIPTS[shell], end="")
-            return 0
-        *before, last = _split(typed)
-        # Behind `--env=` the value is typed.
-        joined = last[: last.find("=") + 1] if last.startswith("--") else ""
-        value = last.removeprefix(joined)
-        words = _candidates([*before, joined[:-1]][1:] if joined else before[1:], value)
-        found = [joined + word for word in dict.fromkeys(words) if word.startswith(value)]
-        # Bash takes what stands behind the last colon or equals sign for a word of its own.
-        told = max(last.rfind(":"), last.rfind("=")) + 1 if shell == "bash" else 0
-        for word in found:
-            print(word[told:])
+    Args:
+        shell: the shell
+        typed: a line as it is typed so far: print the words that may end it, which the script asks for
+    """
+    if typed is None:
+        print(_SCRIPTS[shell], end="")
         return 0
-
-    return run(command, argv, "completion")
+    *before, last = _split(typed)
+    # Behind `--env=` the value is typed.
+    joined = last[: last.find("=") + 1] if last.startswith("--") else ""
+    value = last.removeprefix(joined)
+    words = _candidates([*before, joined[:-1]][1:] if joined else before[1:], value)
+    found = [joined + word for word in dict.fromkeys(words) if word.startswith(value)]
+    # Bash takes what stands behind the last colon or equals sign for a word of its own.
+    told = max(last.rfind(":"), last.rfind("=")) + 1 if shell == "bash" else 0
+    for word in found:
+        print(word[told:])
+    return 0
 
 
 def _split(line: str) -> list[str]:

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from imitate.commands.options import print_json, run
+from imitate.commands.options import command, print_json
 from imitate.compare.machine import processors
 from imitate.errors import InputError, one_line, pip_install
 from imitate.files import cache_folder, home
@@ -36,19 +36,17 @@ class Finding:
     remedy: str = ""
 
 
-def doctor(argv: list[str]) -> int:
-    def command(json: bool = False) -> int:
-        """Say what works here, what is missing, and which command brings it. The status is 1 if something required is
-        broken. Commands of pip are for the folder of the clone.
+@command
+def doctor(json: bool = False) -> int:
+    """Say what works here, what is missing, and which command brings it. The status is 1 if something required is
+    broken. Commands of pip are for the folder of the clone.
 
-        Args:
-            json: print JSON
-        """
-        findings = [_looked(name, probe) for name, probe in PROBES.items()]
-        print_json([asdict(each) for each in findings]) if json else _print_table(findings)
-        return int(any(each.state == "broken" and each.name in REQUIRED for each in findings))
-
-    return run(command, argv, "doctor")
+    Args:
+        json: print JSON
+    """
+    findings = [_looked(name, probe) for name, probe in PROBES.items()]
+    print_json([asdict(each) for each in findings]) if json else _print_table(findings)
+    return int(any(each.state == "broken" and each.name in REQUIRED for each in findings))
 
 
 def _looked(name: str, probe: Callable[[], str]) -> Finding:

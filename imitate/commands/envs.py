@@ -11,7 +11,7 @@ import ale_py
 import gymnasium as gym
 
 import imitate.envs
-from imitate.commands.options import print_json, run
+from imitate.commands.options import command, print_json
 from imitate.envs.atari import protocol
 from imitate.envs.backends import envpool
 from imitate.envs.make import make_env
@@ -42,18 +42,16 @@ FAMILIES = (
 )
 
 
-def envs(argv: list[str]) -> int:
-    def command(json: bool = False) -> int:
-        """List the environments that can be run here and their backends, and what extras would add.
+@command
+def envs(json: bool = False) -> int:
+    """List the environments that can be run here and their backends, and what extras would add.
 
-        Args:
-            json: print it as JSON
-        """
-        facts = survey()
-        print_json(facts) if json else print(_text(facts))
-        return 0
-
-    return run(command, argv, "envs")
+    Args:
+        json: print it as JSON
+    """
+    facts = survey()
+    print_json(facts) if json else print(_text(facts))
+    return 0
 
 
 def survey() -> dict[str, Any]:

@@ -15,7 +15,7 @@ import tyro
 from tqdm import tqdm
 
 from imitate import experts
-from imitate.commands.options import JsonObject, print_json, run
+from imitate.commands.options import JsonObject, command, print_json
 from imitate.datasets import evaluation
 from imitate.datasets.trajectory import Policy
 from imitate.envs.make import Env, resolve_env_id
@@ -35,73 +35,71 @@ __all__ = ["evaluate"]
 logger = logging.getLogger(__name__)
 
 
-def evaluate(argv: list[str]) -> int:
-    def command(
-        subject: tyro.conf.Positional[str],
-        /,
-        episodes: int = 20,
-        seed: int = TEST_SEED,
-        env: str | None = None,
-        env_kwargs: JsonObject | None = None,
-        vecnormalize: str | None = None,
-        num_envs: int = 8,
-        deterministic: bool = True,
-        video: Path | None = None,
-        render: bool = False,
-        json: bool = False,
-    ) -> int:
-        """Measure a run or an expert: mean, std, IQM (the mean of the middle half) and 95 % interval of
-        the return, and episode lengths.
+@command
+def evaluate(
+    subject: tyro.conf.Positional[str],
+    /,
+    episodes: int = 20,
+    seed: int = TEST_SEED,
+    env: str | None = None,
+    env_kwargs: JsonObject | None = None,
+    vecnormalize: str | None = None,
+    num_envs: int = 8,
+    deterministic: bool = True,
+    video: Path | None = None,
+    render: bool = False,
+    json: bool = False,
+) -> int:
+    """Measure a run or an expert: mean, std, IQM (the mean of the middle half) and 95 % interval of
+    the return, and episode lengths.
 
-        Args:
-            subject: a run folder, a policy's folder, or an expert as for `imitate collect`
-            episodes: episodes to play
-            seed: with the same seed, the n-th episode starts alike for every policy
-            env: the environment, if the subject names none or you want another
-            env_kwargs: keyword arguments of the environment, as a JSON object
-            vecnormalize: for a zip: file of normalisation statistics, or none; by default the one in the same folder
-            num_envs: environments side by side
-            deterministic: take the best action; --stochastic samples
-            video: write an mp4 of the first of these episodes
-            render: afterwards show the episodes live in a window, until the last one or Escape
-            json: print JSON
-        """
-        from imitate.training.inputs import check_expert  # torch takes a second: arguments are read before
+    Args:
+        subject: a run folder, a policy's folder, or an expert as for `imitate collect`
+        episodes: episodes to play
+        seed: with the same seed, the n-th episode starts alike for every policy
+        env: the environment, if the subject names none or you want another
+        env_kwargs: keyword arguments of the environment, as a JSON object
+        vecnormalize: for a zip: file of normalisation statistics, or none; by default the one in the same folder
+        num_envs: environments side by side
+        deterministic: take the best action; --stochastic samples
+        video: write an mp4 of the first of these episodes
+        render: afterwards show the episodes live in a window, until the last one or Escape
+        json: print JSON
+    """
+    from imitate.training.inputs import check_expert  # torch takes a second: arguments are read before
 
-        if render:
-            _check_display()
-        policy, env_id, kwargs = _subject(subject, env, env_kwargs, vecnormalize)
-        check_expert(policy, subject, env_id, kwargs)
-        if render:
-            _check_pictures(env_id, kwargs)
-        with _filmed(video, env_id, kwargs) as first:
-            result = _measured(
-                policy,
-                env_id,
-                episodes,
-                seed=seed,
-                env_kwargs=kwargs,
-                num_envs=num_envs,
-                deterministic=deterministic,
-                first=first,
-            )
-            # Printed before anything is stored, so that a full disk or a read-only folder does not lose the figures.
-            print_json(result.to_json()) if json else print(result, flush=True)
-        if deterministic and env_kwargs is None and _is_run_on(subject, env):
-            path = Path(subject) / "evaluation.json"
-            try:
-                write_json(path, {"env_id": env_id, "seed": seed} | result.to_json())
-            except OSError as error:
-                raise InputError(f"the result can't be stored in {path}: {error.strerror}") from error
-        if render:
-            from imitate.media.live import show_episodes
+    if render:
+        _check_display()
+    policy, env_id, kwargs = _subject(subject, env, env_kwargs, vecnormalize)
+    check_expert(policy, subject, env_id, kwargs)
+    if render:
+        _check_pictures(env_id, kwargs)
+    with _filmed(video, env_id, kwargs) as first:
+        result = _measured(
+            policy,
+            env_id,
+            episodes,
+            seed=seed,
+            env_kwargs=kwargs,
+            num_envs=num_envs,
+            deterministic=deterministic,
+            first=first,
+        )
+        # Printed before anything is stored, so that a full disk or a read-only folder does not lose the figures.
+        print_json(result.to_json()) if json else print(result, flush=True)
+    if deterministic and env_kwargs is None and _is_run_on(subject, env):
+        path = Path(subject) / "evaluation.json"
+        try:
+            write_json(path, {"env_id": env_id, "seed": seed} | result.to_json())
+        except OSError as error:
+            raise InputError(f"the result can't be stored in {path}: {error.strerror}") from error
+    if render:
+        from imitate.media.live import show_episodes
 
-            show_episodes(
-                policy, env_id, env_kwargs=kwargs, seed=seed, episodes=episodes, deterministic=deterministic
-            )
-        return 0
-
-    return run(command, argv, "evaluate")
+        show_episodes(
+            policy, env_id, env_kwargs=kwargs, seed=seed, episodes=episodes, deterministic=deterministic
+        )
+    return 0
 
 
 def _is_run(subject: str) -> bool:

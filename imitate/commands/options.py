@@ -22,6 +22,7 @@ __all__ = [
     "BackendName",
     "JsonObject",
     "chosen_backend",
+    "command",
     "print_json",
     "report",
     "run",
@@ -45,6 +46,11 @@ def run(command: Callable[..., int], argv: Sequence[str], name: str) -> int:
     bound = inspect.signature(command).bind_partial()
     bound.arguments |= read(options_of(command), argv, name, summary)
     return command(*bound.args, **bound.kwargs)
+
+
+def command(function: Callable[..., int]) -> Callable[[list[str]], int]:
+    """The command of this function's name, whose options are its parameters."""
+    return lambda argv: run(function, argv, function.__name__)
 
 
 def subcommand(commands: dict[str, Callable[..., int]], argv: list[str], name: str) -> int:

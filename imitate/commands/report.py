@@ -7,59 +7,57 @@ from typing import Annotated, Literal
 
 import tyro
 
-from imitate.commands.options import run
+from imitate.commands.options import command
 from imitate.errors import InputError
 
 __all__ = ["report"]
 
 
-def report(argv: list[str]) -> int:
-    def command(
-        folders: Annotated[tuple[Path, ...], tyro.conf.Positional],
-        out: Path | None = None,
-        format: Literal["html", "md", "latex", "csv"] = "html",
-        env: tyro.conf.UseAppendAction[tuple[str, ...]] = (),  # noqa: ARG001
-    ) -> int:
-        """Write the report of a comparison or a suite anew, or one of several folders of the same.
+@command
+def report(
+    folders: Annotated[tuple[Path, ...], tyro.conf.Positional],
+    out: Path | None = None,
+    format: Literal["html", "md", "latex", "csv"] = "html",
+    env: tyro.conf.UseAppendAction[tuple[str, ...]] = (),  # noqa: ARG001
+) -> int:
+    """Write the report of a comparison or a suite anew, or one of several folders of the same.
 
-        Args:
-            folders: of `imitate compare`; comparisons must be of the same environment, expert and budget
-            out: where the report goes; by default to the first folder
-            format: html writes the page and all that belongs to it; the others print the table of results
-            env: module:Env-v0 of the comparison, to allow the import of its module
-        """
-        if not folders:
-            raise InputError("no folder to report: name one or more that `imitate compare` filled")
-        # Torch takes a second: arguments are read before.
-        from imitate.compare import write_report, write_suite_report
-        from imitate.compare.plan.suite import is_suite
-        from imitate.compare.report.results_table import ALL_COLUMNS, SHOWN, as_csv, as_markdown, latex, rows
-        from imitate.compare.report.suite_tables import suite_latex, suite_rows
-        from imitate.compare.statistics.aggregate import leads, read_suite
-        from imitate.compare.statistics.finished_runs import read_finished
-        from imitate.compare.statistics.verdict import pairs
+    Args:
+        folders: of `imitate compare`; comparisons must be of the same environment, expert and budget
+        out: where the report goes; by default to the first folder
+        format: html writes the page and all that belongs to it; the others print the table of results
+        env: module:Env-v0 of the comparison, to allow the import of its module
+    """
+    if not folders:
+        raise InputError("no folder to report: name one or more that `imitate compare` filled")
+    # Torch takes a second: arguments are read before.
+    from imitate.compare import write_report, write_suite_report
+    from imitate.compare.plan.suite import is_suite
+    from imitate.compare.report.results_table import ALL_COLUMNS, SHOWN, as_csv, as_markdown, latex, rows
+    from imitate.compare.report.suite_tables import suite_latex, suite_rows
+    from imitate.compare.statistics.aggregate import leads, read_suite
+    from imitate.compare.statistics.finished_runs import read_finished
+    from imitate.compare.statistics.verdict import pairs
 
-        of_suites = is_suite(folders[0])
-        if format == "html":
-            print((write_suite_report if of_suites else write_report)(*folders, out=out))
-            return 0
-        if out is not None:
-            raise InputError("--out is for the page: --format html writes files, the others print")
-        written = {"md": as_markdown, "csv": as_csv}
-        if of_suites:
-            suite = read_suite(*folders)
-            if format == "latex":
-                text = suite_latex(suite, leads(suite.aggregates))
-            else:
-                columns, table = suite_rows(suite)
-                text = written[format](table, columns)
-        else:
-            outcome = read_finished(*folders)
-            if format == "latex":
-                text = latex(outcome, pairs(outcome))
-            else:
-                text = written[format](rows(outcome), ALL_COLUMNS if format == "csv" else SHOWN)
-        print(text, end="")
+    of_suites = is_suite(folders[0])
+    if format == "html":
+        print((write_suite_report if of_suites else write_report)(*folders, out=out))
         return 0
-
-    return run(command, argv, "report")
+    if out is not None:
+        raise InputError("--out is for the page: --format html writes files, the others print")
+    written = {"md": as_markdown, "csv": as_csv}
+    if of_suites:
+        suite = read_suite(*folders)
+        if format == "latex":
+            text = suite_latex(suite, leads(suite.aggregates))
+        else:
+            columns, table = suite_rows(suite)
+            text = written[format](table, columns)
+    else:
+        outcome = read_finished(*folders)
+        if format == "latex":
+            text = latex(outcome, pairs(outcome))
+        else:
+            text = written[format](rows(outcome), ALL_COLUMNS if format == "csv" else SHOWN)
+    print(text, end="")
+    return 0

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import tyro
 
 from imitate.commands.option import Offers
-from imitate.commands.options import print_json, run
+from imitate.commands.options import command, print_json
 from imitate.errors import InputError, did_you_mean
 from imitate.reproduce.experiments import failing_forms
 from imitate.reproduce.rows import Row, read_rows
@@ -26,56 +26,54 @@ logger = logging.getLogger(__name__)
 _ROUNDED = 1e-3  # a summary's means have three decimals
 
 
-def reproduce(argv: list[str]) -> int:
-    def command(
-        rows: Annotated[list[str], tyro.conf.Positional, Offers(read_rows)] = [],  # noqa: B006
-        list: bool = False,
-        failing: bool = False,
-        seeds: int = 1,
-        seed: int = 1000,
-        out: Path | None = None,
-        json: bool = False,
-    ) -> int:
-        """Run rows of the results again with fresh seeds, and say whether they agree with the record.
+@command
+def reproduce(
+    rows: Annotated[list[str], tyro.conf.Positional, Offers(read_rows)] = [],  # noqa: B006
+    list: bool = False,
+    failing: bool = False,
+    seeds: int = 1,
+    seed: int = 1000,
+    out: Path | None = None,
+    json: bool = False,
+) -> int:
+    """Run rows of the results again with fresh seeds, and say whether they agree with the record.
 
-        The exit status is 1 if one lies outside the 95 % prediction interval of its record.
+    The exit status is 1 if one lies outside the 95 % prediction interval of its record.
 
-        Args:
-            rows: names of rows, as --list prints them
-            list: print these rows, or all, with their recorded figures and costs
-            failing: run the forms that failed before this project, beside the rows that mend them
-            seeds: seeds to run
-            seed: the first seed; 0, or 100 for frozen rows, repeats the record's own
-            out: folder in which the runs are kept, also if they are interrupted: the same command goes on with them; by
-                default they are removed
-            json: print it as JSON
-        """
-        known = read_rows()
-        if seeds < 1:
-            raise InputError(f"--seeds must be at least 1, got {seeds}")
-        if not (rows or list):
-            raise InputError("which rows? `imitate reproduce --list` names them")
-        for name in rows:
-            if name not in known:
-                raise InputError(
-                    f"no row {name!r}{did_you_mean(name, known)}: `imitate reproduce --list` names them"
-                )
-        if list:
-            _list({name: known[name] for name in rows or known}, read_summaries(), json=json)
-            return 0
-        named = [*rows, *(form for name in rows for form in failing_forms(name) if failing)]
-        if failing and len(named) == len(rows):
-            logger.info("no row is a failing form of %s", ", ".join(rows))
-        found = []
-        for name in dict.fromkeys(named):
-            found.append(_reproduced(name, known[name], range(seed, seed + seeds), out))
-            if not json:
-                print(found[-1]["verdict"])
-        if json:
-            print_json(found)
-        return 0 if all(each["agrees"] is not False for each in found) else 1
-
-    return run(command, argv, "reproduce")
+    Args:
+        rows: names of rows, as --list prints them
+        list: print these rows, or all, with their recorded figures and costs
+        failing: run the forms that failed before this project, beside the rows that mend them
+        seeds: seeds to run
+        seed: the first seed; 0, or 100 for frozen rows, repeats the record's own
+        out: folder in which the runs are kept, also if they are interrupted: the same command goes on with them; by
+            default they are removed
+        json: print it as JSON
+    """
+    known = read_rows()
+    if seeds < 1:
+        raise InputError(f"--seeds must be at least 1, got {seeds}")
+    if not (rows or list):
+        raise InputError("which rows? `imitate reproduce --list` names them")
+    for name in rows:
+        if name not in known:
+            raise InputError(
+                f"no row {name!r}{did_you_mean(name, known)}: `imitate reproduce --list` names them"
+            )
+    if list:
+        _list({name: known[name] for name in rows or known}, read_summaries(), json=json)
+        return 0
+    named = [*rows, *(form for name in rows for form in failing_forms(name) if failing)]
+    if failing and len(named) == len(rows):
+        logger.info("no row is a failing form of %s", ", ".join(rows))
+    found = []
+    for name in dict.fromkeys(named):
+        found.append(_reproduced(name, known[name], range(seed, seed + seeds), out))
+        if not json:
+            print(found[-1]["verdict"])
+    if json:
+        print_json(found)
+    return 0 if all(each["agrees"] is not False for each in found) else 1
 
 
 def _list(rows: dict[str, Row], summaries: dict[str, Summary], *, json: bool) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
-from imitate.commands.options import print_json, run
+from imitate.commands.options import command, print_json
 from imitate.errors import InputError
 from imitate.imitators.reward_files import reward_folder, reward_sha256
 from imitate.training.experiment import Experiment
@@ -23,52 +23,50 @@ __all__ = ["reward"]
 logger = logging.getLogger(__name__)
 
 
-def reward(argv: list[str]) -> int:
-    def command(
-        run_folder: tyro.conf.Positional[Path],
-        /,
-        demos: tuple[str, ...],
-        plot: Path | None = None,
-        json: bool = False,
-    ) -> int:
-        """Compare the reward that a run of gail, dac or gaifo learned with the true one, on recorded episodes: the
-        correlation over steps, and over the returns of episodes.
+@command
+def reward(
+    run_folder: tyro.conf.Positional[Path],
+    /,
+    demos: tuple[str, ...],
+    plot: Path | None = None,
+    json: bool = False,
+) -> int:
+    """Compare the reward that a run of gail, dac or gaifo learned with the true one, on recorded episodes: the
+    correlation over steps, and over the returns of episodes.
 
-        Args:
-            run_folder: the run
-            demos: recordings of the same environment, best of good and bad players, and none that the run learned from
-            plot: write the two clouds of points as a .png
-            json: print JSON
-        """
-        reward_folder(run_folder)  # before torch is imported, which takes a second
-        if not demos:
-            raise InputError("no recording to compare on: name one or more with --demos")
-        experiment = _experiment(run_folder)
-        from imitate.datasets.convert.sources import in_our_format, is_spec
-        from imitate.datasets.storage.opening import paths_of
-        from imitate.datasets.storage.reader import DemoReader
-        from imitate.imitators.learned_reward import load_reward
-        from imitate.imitators.reward_check import plot_agreement, reward_agreement
+    Args:
+        run_folder: the run
+        demos: recordings of the same environment, best of good and bad players, and none that the run learned from
+        plot: write the two clouds of points as a .png
+        json: print JSON
+    """
+    reward_folder(run_folder)  # before torch is imported, which takes a second
+    if not demos:
+        raise InputError("no recording to compare on: name one or more with --demos")
+    experiment = _experiment(run_folder)
+    from imitate.datasets.convert.sources import in_our_format, is_spec
+    from imitate.datasets.storage.opening import paths_of
+    from imitate.datasets.storage.reader import DemoReader
+    from imitate.imitators.learned_reward import load_reward
+    from imitate.imitators.reward_check import plot_agreement, reward_agreement
 
-        learned = load_reward(run_folder)
-        env_id, env_kwargs = ("", None) if experiment is None else (experiment.env_id, experiment.env_kwargs)
+    learned = load_reward(run_folder)
+    env_id, env_kwargs = ("", None) if experiment is None else (experiment.env_id, experiment.env_kwargs)
 
-        def ours(name: str) -> str:
-            return in_our_format(name, env_id, env_kwargs or None)
+    def ours(name: str) -> str:
+        return in_our_format(name, env_id, env_kwargs or None)
 
-        with DemoReader([ours(each) for each in demos]) as reader:
-            learned_from = None if experiment is None else experiment.demos
-            if learned_from is not None and (learned_from in demos or not is_spec(learned_from)):
-                with suppress(InputError):  # if it is gone
-                    _warn(paths_of(ours(learned_from)), reader.paths)
-            found, title = reward_agreement(learned, reader), f"{run_folder.name} on {reader.info.env_id}"
-        if plot is not None:
-            plot_agreement(found, plot, title)
-        facts = _facts(run_folder, found) | {"network": asdict(learned.description.network)}
-        print_json(facts) if json else print("\n".join(_lines(facts, found)))
-        return 0
-
-    return run(command, argv, "reward")
+    with DemoReader([ours(each) for each in demos]) as reader:
+        learned_from = None if experiment is None else experiment.demos
+        if learned_from is not None and (learned_from in demos or not is_spec(learned_from)):
+            with suppress(InputError):  # if it is gone
+                _warn(paths_of(ours(learned_from)), reader.paths)
+        found, title = reward_agreement(learned, reader), f"{run_folder.name} on {reader.info.env_id}"
+    if plot is not None:
+        plot_agreement(found, plot, title)
+    facts = _facts(run_folder, found) | {"network": asdict(learned.description.network)}
+    print_json(facts) if json else print("\n".join(_lines(facts, found)))
+    return 0
 
 
 def _experiment(run: Path) -> Experiment | None:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import tyro
 
-from imitate.commands.options import print_json, run
+from imitate.commands.options import command, print_json
 from imitate.compare.statistics.job_results import Returns, Row
 from imitate.errors import InputError
 from imitate.files import last_line, plain_json, read_json
@@ -24,26 +24,24 @@ __all__ = ["runs"]
 _HEAD = ("run", "learner", "environment", "seed", "steps", "return", "state", "age")
 
 
-def runs(argv: list[str]) -> int:
-    def command(folder: tyro.conf.Positional[Path] = Path("runs"), /, json: bool = False) -> int:
-        """List the runs in a folder and below: learner, environment, steps, return and age, the newest first.
+@command
+def runs(folder: tyro.conf.Positional[Path] = Path("runs"), /, json: bool = False) -> int:
+    """List the runs in a folder and below: learner, environment, steps, return and age, the newest first.
 
-        The return is that of the last validation. Where there was none, it is that of `imitate evaluate`, of a
-        comparison's test, of the last look of `imitate train`, or of training, in this order.
+    The return is that of the last validation. Where there was none, it is that of `imitate evaluate`, of a
+    comparison's test, of the last look of `imitate train`, or of training, in this order.
 
-        Args:
-            folder: to look in
-            json: print JSON
-        """
-        if not folder.is_dir():
-            raise InputError(f"{folder} is not a folder: give one that `imitate train --out` wrote to")
-        rows = sorted(_rows(folder), key=lambda row: row["age"])
-        if not rows:
-            raise InputError(f"{folder} holds no run: `imitate train --out {folder}/NAME` writes one")
-        print_json(rows) if json else _print_table(rows)
-        return 0
-
-    return run(command, argv, "runs")
+    Args:
+        folder: to look in
+        json: print JSON
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder} is not a folder: give one that `imitate train --out` wrote to")
+    rows = sorted(_rows(folder), key=lambda row: row["age"])
+    if not rows:
+        raise InputError(f"{folder} holds no run: `imitate train --out {folder}/NAME` writes one")
+    print_json(rows) if json else _print_table(rows)
+    return 0
 
 
 def _rows(folder: Path) -> Iterator[dict[str, Any]]:
