@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from imitate.algorithms import Learner, find
 from imitate.envs.make import time_limit
@@ -21,6 +24,9 @@ from imitate.training.settings import make_config
 from imitate.training.validation import validation_of
 
 __all__ = ["beginning", "check_folder", "execute", "make_learner"]
+
+_MAY_CHANGE = ("device", "budget", "hyperparameters.total_steps")
+"""Settings in which a resumed run may differ; `total_steps` follows the budget."""
 
 
 def execute(
@@ -45,11 +51,15 @@ def execute(
     until     pause before more than so many steps of the budget are spent, to be resumed later
     go_on     the command that goes on, for messages; by default `imitate train --resume`
 
-    Raises InputError if `out` exists (and `resume` is not set), if another process trains there, if inputs don't fit
-    together, if the budget is too small for one update, and if learning diverges.
+    A resumed run may have another device and budget, and files whose folders have moved.
+
+    Raises InputError if `out` exists (and `resume` is not set), if the run in it has other settings, if another process
+    trains there, if inputs don't fit together, if the budget is too small for one update, and if learning diverges.
     """
     out = Path(out)
     check_folder(out, resume=resume)
+    if (out / "config.json").exists():
+        _check_same(experiment, out)
     experiment.check_inputs()
     with _held(out):
         with ExitStack() as stack:
@@ -73,6 +83,38 @@ def check_folder(out: Path, *, resume: bool) -> None:
     there = next(parent for parent in (out.absolute(), *out.absolute().parents) if parent.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
         raise InputError(f"{out} can't be written in {there}: choose another --out")
+
+
+def _check_same(experiment: Experiment, out: Path) -> None:
+    """Raise InputError that names the first setting which the run in `out` has otherwise.
+
+    Only the run's and the experiment's common hyperparameters are compared: an older version lacks some.
+    """
+    complete = asdict(make_config(experiment.algorithm, experiment.hyperparameters))
+    stored = _settings(Experiment.read(out / "config.json"))
+    given = _settings(replace(experiment, hyperparameters=complete))
+    for name in stored | given:
+        if name.startswith("hyperparameters.") and not (name in stored and name in given):
+            continue
+        if (before := stored.get(name)) != (now := given.get(name)):
+            raise InputError(
+                f"{out} is a run with {name} {before!r}, got {now!r}: go on with "
+                f"Experiment.read({str(out / 'config.json')!r}), or choose another folder"
+            )
+
+
+def _settings(experiment: Experiment) -> dict[str, Any]:
+    """The settings that a resumed run keeps, by name, with files without their folders."""
+    plain = json.loads(json.dumps(asdict(Experiment(**experiment.to_json()).portable())))
+    return {name: value for name, value in _flat(plain).items() if name not in _MAY_CHANGE}
+
+
+def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The values of nested tables by their names, such as `hyperparameters.ppo.gamma`."""
+    found: dict[str, Any] = {}
+    for name, value in table.items():
+        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return found
 
 
 @contextmanager

@@ -264,10 +264,6 @@ def with_store(
 
 
 def _check_labels(path: Path, stored: DemoInfo, wanted: DemoInfo) -> None:
-    if bare_id(stored.env_id) != bare_id(wanted.env_id):
-        raise InputError(
-            f"{path} holds labels of {stored.env_id}, not of {wanted.env_id}: choose another --out"
-        )
     for name in ("observation_space", "action_space"):
         was, now = getattr(stored, name), getattr(wanted, name)
         if was != now:

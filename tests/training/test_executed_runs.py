@@ -160,6 +160,46 @@ def test_a_run_is_repeated_from_its_config(tmp_path: Path) -> None:
     assert digest(tmp_path / "a") == digest(tmp_path / "b")
 
 
+PAUSED: dict[str, Any] = {"num_envs": 2, "hyperparameters": {"num_steps": 16}}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "changes", "said"),
+    [
+        ("ppo", {"seed": 5}, "seed 0, got 5"),
+        ("ppo", {"env_kwargs": {"continuous": False}}, "env_kwargs.continuous None, got False"),
+        ("ppo", {"hyperparameters": {"num_steps": 8}}, "hyperparameters.num_steps 16, got 8"),
+        ("a2c", {"hyperparameters": {}}, "algorithm 'ppo', got 'a2c'"),
+    ],
+)
+def test_another_run_is_not_taken_for_the_one_that_is_resumed(
+    tmp_path: Path, algorithm: str, changes: dict[str, Any], said: str
+) -> None:
+    execute(Experiment.create("ppo", "Identity-v0", budget=400, **PAUSED), tmp_path / "run", until=200)
+    before = (tmp_path / "run" / "config.json").read_bytes()
+    with pytest.raises(InputError, match=rf"is a run with {said}: go on with Experiment.read\("):
+        execute(
+            Experiment.create(algorithm, "Identity-v0", budget=400, **PAUSED | changes),
+            tmp_path / "run",
+            resume=True,
+        )
+    assert (tmp_path / "run" / "config.json").read_bytes() == before
+
+
+def test_a_resumed_run_may_have_another_budget_an_older_config_and_moved_files(
+    tmp_path: Path, demos: Path
+) -> None:
+    settings: dict[str, Any] = {"num_envs": 2, "eval_every": 0, "hyperparameters": {"ppo": {"num_steps": 16}}}
+    run, other = tmp_path / "run", tmp_path / demos.name
+    execute(Experiment.create("gail", "CartPole-v1", demos=demos, budget=1_500, **settings), run, until=1_000)
+    stored = json.loads((run / "config.json").read_text())
+    del stored["reward_sha256"], stored["hyperparameters"]["bc_updates"]
+    (run / "config.json").write_text(json.dumps(stored))
+    other.write_bytes(demos.read_bytes())
+    longer = Experiment.create("gail", "CartPole-v1", demos=other, budget=2_000, **settings)
+    assert execute(longer, run, resume=True)
+
+
 @pytest.mark.slow
 def test_ppo_starts_from_a_cloned_policy_and_keeps_its_skill(tmp_path: Path) -> None:
     execute(

@@ -250,7 +250,7 @@ def test_labels_of_another_environment_are_not_taken(tmp_path: Path) -> None:
         execute(wanted, out, progress=lambda *_: (_ for _ in ()).throw(Killed))
     before = (out / "aggregated.h5").read_bytes()
     other = Experiment.create("dagger", "ContinuousIdentity-v0", expert=NAMES, budget=400, num_envs=2)
-    with pytest.raises(InputError, match="holds labels of Falling-v0, not of ContinuousIdentity-v0"):
+    with pytest.raises(InputError, match="run with env_id 'Falling-v0', got 'ContinuousIdentity-v0'"):
         execute(other, out, resume=True)
     assert labels(out)
     assert len((out / "aggregated.h5").read_bytes()) >= len(before) // 2
