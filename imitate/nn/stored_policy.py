@@ -28,10 +28,20 @@ _DAMAGED = (
 
 
 def save_policy(folder: str | Path, policy: ActorPolicy) -> None:
-    """Write the policy to the folder, replacing its files one by one."""
+    """Write the policy to the folder, replacing its files one by one.
+
+    Raises InputError if `policy` is no ActorPolicy, or `folder` is a file.
+    """
+    if not isinstance(policy, ActorPolicy):
+        raise InputError(
+            f"save_policy takes a folder and an ActorPolicy, got a {type(policy).__name__}: give learner.policy"
+        )
     folder = Path(folder)
-    write_json(folder / "policy.json", policy.describe())
-    save_state(folder / "policy.safetensors", policy.state_dict())
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file: name a folder for the policy")
+    description, weights = policy.describe(), policy.state_dict()
+    write_json(folder / "policy.json", description)
+    save_state(folder / "policy.safetensors", weights)
 
 
 def load_policy(folder: str | Path, *, device: torch.device | str = "cpu") -> ActorPolicy:

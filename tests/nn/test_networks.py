@@ -127,6 +127,21 @@ def test_a_policy_comes_back_from_its_folder_as_it_was(tmp_path: Path) -> None:
         load_policy(tmp_path / "empty")
 
 
+def test_only_a_policy_replaces_the_policy_in_a_folder(tmp_path: Path) -> None:
+    policy = ActorPolicy(OBS, BOX, hidden=(8,))
+    save_policy(tmp_path, policy)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    others: tuple[Any, ...] = (policy.encoder, str(tmp_path))
+    for other in others:
+        with pytest.raises(
+            InputError, match=f"an ActorPolicy, got a {type(other).__name__}: give learner.policy"
+        ):
+            save_policy(tmp_path, other)
+    with pytest.raises(InputError, match=r"policy.json is a file: name a folder"):
+        save_policy(tmp_path / "policy.json", policy)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
 def test_weights_depend_on_the_seed_alone_and_leave_torchs_generator_alone() -> None:
     torch.manual_seed(1)
     before = torch.get_rng_state()
