@@ -323,6 +323,8 @@ def find(name: str) -> Algorithm:
 
     Raises InputError for an unknown name, or if the user's own can't be used.
     """
+    if not isinstance(name, str):
+        raise InputError(f"an algorithm is named, such as 'ppo' or 'module:Learner', got {name!r}")
     if is_own(name):
         return _own(name)
     base, _, variant = name.partition(":")

@@ -20,7 +20,7 @@ from imitate.algorithms import find, is_own
 from imitate.envs import resolve_backend
 from imitate.envs.make import is_installed, resolve_env_id
 from imitate.envs.vec import MOST_ENVS
-from imitate.errors import LARGEST, InputError, check_range, one_line
+from imitate.errors import LARGEST, InputError, check_range, did_you_mean, one_line
 from imitate.experts.sources import is_callable
 from imitate.files import read_json, versions, write_json
 from imitate.imitators.reward_files import reward_sha256
@@ -36,7 +36,7 @@ from imitate.training.needs import (
     check_widths,
 )
 from imitate.training.person import is_person
-from imitate.training.settings import RUN_FIELDS, make_config, over, tuned
+from imitate.training.settings import RUN_FIELDS, make_config, make_plain, over, tuned
 
 __all__ = ["Experiment", "resolve_device"]
 
@@ -69,7 +69,7 @@ class Experiment:
                       checkpoint begins new episodes. 0: save only when interrupted
     device            "cpu" or "cuda"
 
-    Raises InputError for an unknown algorithm and for values out of range.
+    Raises InputError for an unknown algorithm, for values of another type and for values out of range.
     """
 
     algorithm: str
@@ -97,11 +97,9 @@ class Experiment:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
+        make_plain(self)
         if not is_own(self.algorithm):  # importing a class of the user's waits until it is needed
             find(self.algorithm)
-        for name in ("expert", "demos", "init", "reward"):
-            if isinstance(path := getattr(self, name), Path):
-                object.__setattr__(self, name, str(path))
         check_range(self, 1, MOST_ENVS, "num_envs", "eval_episodes")  # these are played side by side
         check_range(self, 1, LARGEST, "budget")
         check_range(self, 0, LARGEST, "seed", "eval_every", "checkpoint_every")
@@ -146,7 +144,15 @@ class Experiment:
 
         Raises InputError as `create` does.
         """
+        for name in run:
+            if name not in _SETTINGS:
+                own = name in _fields(self.algorithm)
+                hint = f": give hyperparameters={{{name!r}: ...}}" if own else did_you_mean(name, _SETTINGS)
+                raise InputError(f"a run has no setting {name!r}{hint}")
         new = dataclasses.replace(self, **run)
+        if not isinstance(hyperparameters, Mapping | None):
+            kind = type(hyperparameters).__name__
+            raise InputError(f"hyperparameters must be a dict such as {{'gamma': 0.99}}, got a {kind}")
         given = dict(hyperparameters or {})
         if self.hyperparameters.get("total_steps") == self.budget:
             given.setdefault("total_steps", new.budget)
@@ -255,6 +261,9 @@ class Experiment:
     def evaluable(self) -> bool:
         """True if the environment is installed, so that policies can play in it."""
         return is_installed(self.env_id) or not (is_own(self.algorithm) or find(self.algorithm).offline)
+
+
+_SETTINGS = [field.name for field in dataclasses.fields(Experiment)]
 
 
 def _over_preset(data: dict[str, Any]) -> dict[str, Any]:

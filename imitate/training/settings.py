@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import tomllib
 from collections.abc import Mapping
 from importlib import resources
-from typing import Any
+from pathlib import Path
+from typing import Any, get_type_hints
 
 import msgspec
 
@@ -15,7 +17,16 @@ from imitate.algorithms import find, is_own
 from imitate.envs.atari import game_ids
 from imitate.errors import InputError, did_you_mean, one_line
 
-__all__ = ["RUN_FIELDS", "chosen_on", "has_preset", "make_config", "over", "tuned", "variant_settings"]
+__all__ = [
+    "RUN_FIELDS",
+    "chosen_on",
+    "has_preset",
+    "make_config",
+    "make_plain",
+    "over",
+    "tuned",
+    "variant_settings",
+]
 
 # Settings of the run that a preset may contain, besides the algorithm's hyperparameters.
 RUN_FIELDS = (
@@ -79,6 +90,51 @@ def over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     return dict(below) | dict(above) | nested
 
 
+_NAMED = {
+    **dict.fromkeys(
+        ("expert", "other_experts"),
+        "; name an expert by its spec, such as 'CartPole-v1:ppo', a run's folder, or module:make_expert for your own",
+    ),
+    **dict.fromkeys(("demos", "init", "reward"), "; give its path"),
+    "hyperparameters": "; write {'gamma': 0.99}, and in a comparison {'ppo': {'gamma': 0.99}}",
+}
+"""Remedies for fields that hold another type."""
+
+
+def make_plain(settings: Any) -> None:
+    """Turn the fields of a frozen dataclass into the plain data that its files hold: NumPy's numbers into Python's, and
+    paths into text.
+
+    Raises InputError for a value of another type than its field's.
+    """
+    types = get_type_hints(type(settings))
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        try:
+            plain = msgspec.convert(_plain(value), types[field.name])
+            if isinstance(plain, dict):
+                json.dumps(plain)
+        except (msgspec.ValidationError, TypeError) as error:
+            got = repr(value) if len(repr(value)) < 80 else f"a {type(value).__name__}"
+            why = f" ({error})" if isinstance(error, TypeError) else ""
+            remedy = _NAMED.get(field.name, "")
+            raise InputError(f"{field.name} must be {field.type}, got {got}{why}{remedy}") from error
+        object.__setattr__(settings, field.name, plain)
+
+
+def _plain(value: Any) -> Any:
+    """The value with NumPy's numbers, paths and configs made plain, also within dicts and sequences."""
+    if isinstance(value, Path):
+        return str(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return tuple(map(_plain, value)) if isinstance(value, tuple) else list(map(_plain, value))
+    return value.item() if getattr(value, "ndim", None) == 0 else value
+
+
 def make_config(algorithm: str, values: Mapping[str, Any]) -> Any:
     """The algorithm's config with these hyperparameters; nested ones (`ppo` in GAIL) override its own defaults.
 
@@ -86,7 +142,7 @@ def make_config(algorithm: str, values: Mapping[str, Any]) -> Any:
     """
     config = find(algorithm).config
     try:
-        return msgspec.convert(_over_defaults(algorithm, config, values), config)
+        return msgspec.convert(_over_defaults(algorithm, config, _plain(values)), config)
     except (msgspec.ValidationError, TypeError) as error:  # TypeError: a user's own config lacks a value
         raise InputError(f"hyperparameters of {algorithm} that can't be used: {one_line(error)}") from error
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from comparisons import QUICK, comparison
 
@@ -101,6 +102,9 @@ def test_seeds_of_demonstrations_validation_and_test_differ() -> None:
         ({"env_id": "CartPol-v1"}, "unknown environment 'CartPol-v1'; did you mean 'CartPole-v1'"),
         ({"expert": None}, "bc needs an expert: name one with --expert"),
         ({"budget": 10}, "budget must be at least 100, got 10"),
+        ({"budget": "20k"}, "budget must be int, got '20k'"),
+        ({"algorithms": "bc"}, "algorithms must be tuple.str, ...., got 'bc'"),
+        ({"hyperparameters": {"gamma": 1}}, "got {'gamma': 1}; write .*{'ppo': {'gamma': 0.99}}"),
         ({"seeds": 0}, r"seeds must be in \[1, 10000\], got 0"),
         ({"hyperparameters": {"ppo": {}}}, "hyperparameters of 'ppo', which is not in this comparison"),
     ],
@@ -109,6 +113,11 @@ def test_bad_comparisons_are_refused_in_one_line(change: dict[str, Any], message
     with pytest.raises(InputError, match=message) as error:
         replace(comparison("bc"), **change)
     assert "\n" not in str(error.value)
+
+
+def test_a_comparison_takes_numbers_of_numpy() -> None:
+    wanted = replace(comparison("bc"), seeds=np.int64(2), budget=np.int32(20_000))
+    assert json.loads(json.dumps(wanted.to_json()))["seeds"] == 2
 
 
 def test_a_changed_comparison_keeps_what_still_matters() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,3 +94,50 @@ def test_numbers_of_numpy_and_lists_are_taken() -> None:
     assert json.dumps(dataclasses.asdict(config)) == json.dumps(
         dataclasses.asdict(PPOConfig(num_steps=8, gamma=0.5, hidden=(32, 16)))
     )
+
+
+def test_numbers_of_numpy_and_paths_become_plain(tmp_path: Path) -> None:
+    made = Experiment.create(
+        "gail",
+        "CartPole-v1",
+        demos=Path("demos.h5"),
+        seed=np.int64(1),
+        num_envs=np.int32(2),
+        budget=np.int64(2_000),
+        env_kwargs={"x": np.bool_(True), "sizes": (np.float64(0.5),)},
+        hyperparameters={"updates_per_round": np.int64(3)},
+    )
+    made.write(tmp_path / "config.json")
+    assert (made.seed, made.num_envs, made.demos) == (1, 2, "demos.h5")
+    assert made.env_kwargs == {"x": True, "sizes": (0.5,)}
+    assert made.hyperparameters["updates_per_round"] == 3
+    assert made.hyperparameters["total_steps"] == 2_000
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"budget": "50k"}, "budget must be int, got '50k'"),
+        ({"budget": 5e3}, "budget must be int, got 5000.0"),
+        ({"seed": None}, "seed must be int, got None"),
+        ({"seed": 1.5}, "seed must be int, got 1.5"),
+        ({"num_envs": 2.0}, "num_envs must be int, got 2.0"),
+        ({"validate_by": "loss"}, "validate_by must be Literal.'return', 'demos'., got 'loss'"),
+        ({"env_kwargs": {"x": object}}, "env_kwargs must be dict.*not JSON serializable"),
+        (
+            {"hyperparameters": make_config("ppo", {})},
+            "must be a dict such as .'gamma': 0.99., got a PPOConfig",
+        ),
+        ({"num_env": 2}, "a run has no setting 'num_env'; did you mean 'num_envs'"),
+        ({"gamma": 0.9}, "no setting 'gamma': give hyperparameters=.'gamma': ...."),
+    ],
+)
+def test_settings_of_another_type_are_named(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Experiment.create("ppo", "CartPole-v1", **given)
+
+
+def test_an_algorithm_is_named() -> None:
+    other: Any = ALGORITHMS["ppo"].learner
+    with pytest.raises(InputError, match="an algorithm is named, such as 'ppo'"):
+        Experiment.create(other, "CartPole-v1")

@@ -18,7 +18,7 @@ from imitate.envs.make import resolve_env_id
 from imitate.envs.vec import MOST_ENVS
 from imitate.errors import LARGEST, InputError, check_range, did_you_mean, one_line
 from imitate.files import versions
-from imitate.training.settings import over, variant_settings
+from imitate.training.settings import make_plain, over, variant_settings
 
 __all__ = [
     "DEMO_SHARE",
@@ -66,7 +66,7 @@ class Comparison:
     are an audit and take no part in the comparison.
 
     Raises InputError for an unknown environment or algorithm, an algorithm named twice or without the
-    expert that it needs, or a number out of range.
+    expert that it needs, a value of another type, or a number out of range.
     """
 
     env_id: str
@@ -87,7 +87,7 @@ class Comparison:
     hyperparameters: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "algorithms", tuple(self.algorithms))
+        make_plain(self)
         object.__setattr__(self, "env_id", resolve_env_id(self.env_id))
         if not self.algorithms:
             raise InputError(f"no algorithm to compare; known: {', '.join(ALGORITHMS)}")
