@@ -14,14 +14,14 @@ __all__ = ["improve"]
 
 
 def improve(
-    expert: str,
+    expert: str | Path,
     env_id: str,
     budget: int,
     out: Path | str,
     *,
     seed: int = 0,
     env_kwargs: dict[str, Any] | None = None,
-    vecnormalize: str | None = None,
+    vecnormalize: str | Path | None = None,
 ) -> Verdict:
     """Look for a better policy than the expert's, and write it, the verdict and a report to the folder `out`.
 
@@ -42,4 +42,6 @@ def improve(
     """
     from imitate.improvement.search import search  # torch takes a second
 
-    return search(Task(expert, env_id, budget, seed, env_kwargs, vecnormalize), Path(out))
+    # It makes text of paths.
+    task = Task(expert, env_id, budget, seed, env_kwargs, vecnormalize)  # type: ignore[arg-type]
+    return search(task, Path(out))

@@ -11,6 +11,7 @@ from typing import Any
 from imitate.envs.make import resolve_env_id
 from imitate.errors import LARGEST, InputError, check_range
 from imitate.training.person import is_person
+from imitate.training.settings import make_plain
 
 __all__ = ["Task"]
 
@@ -23,7 +24,7 @@ class Task:
     budget        environment steps of everything: measuring, training, validation and test
     vecnormalize  statistics for a zipped expert, instead of those beside it
 
-    Raises InputError for an unknown environment, for a person, and for numbers out of range.
+    Raises InputError for an unknown environment, for a person, for values of another type and for numbers out of range.
     """
 
     expert: str
@@ -34,6 +35,7 @@ class Task:
     vecnormalize: str | None = None
 
     def __post_init__(self) -> None:
+        make_plain(self)
         object.__setattr__(self, "env_id", resolve_env_id(self.env_id))
         check_range(self, 1, LARGEST, "budget")
         check_range(self, 0, LARGEST, "seed")

@@ -182,6 +182,13 @@ def _envs(experiment: Experiment, stack: ExitStack) -> tuple[VecEnv, Person | No
 
 def _experts(experiment: Experiment, loaded: Sequence[Expert]) -> tuple[Expert, ...]:
     env_id, env_kwargs = experiment.env_id, experiment.env_kwargs
+    several = isinstance(loaded, Sequence) and all(isinstance(each, Expert) for each in loaded)
+    if not several or len(loaded) not in (0, len(experiment.experts)):
+        got = f"{len(loaded)}" if several else f"a {type(loaded).__name__}"
+        raise InputError(
+            f"experts must be a list of {len(experiment.experts)} from load_expert, one for each that the run names, "
+            f"got {got}: leave them out, and they are loaded"
+        )
     experts = tuple(loaded) or tuple(
         load_expert(spec, env_id=env_id, env_kwargs=env_kwargs, vecnormalize=experiment.vecnormalize)
         for spec in experiment.experts

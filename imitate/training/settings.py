@@ -91,6 +91,7 @@ def over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _NAMED = {
+    "env_id": "; gymnasium.register gives an environment of yours an id",
     **dict.fromkeys(
         ("expert", "other_experts"),
         "; name an expert by its spec, such as 'CartPole-v1:ppo', a run's folder, or module:make_expert for your own",

@@ -126,7 +126,7 @@ def test_failures_are_on_the_page(tmp_path: Path) -> None:
 
 def test_nothing_to_report_is_an_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no comparison to report"):
-        write_report(tmp_path)
+        write_report(str(tmp_path))  # a folder may be text
     out = fill(tmp_path / "out", {"ppo": []})
     write_json(out / "errors" / "ppo-seed0.json", {"error": "ppo-seed0: boom", "traceback": ""})
     with pytest.raises(InputError, match=r"no learner .* finished, .*: ppo-seed0: boom"):

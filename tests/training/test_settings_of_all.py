@@ -13,7 +13,11 @@ import pytest
 
 from imitate import A2CConfig, GAILConfig, PPOConfig, SACConfig
 from imitate.algorithms import ALGORITHMS
+from imitate.compare import Comparison
 from imitate.errors import InputError
+from imitate.experts import load_expert
+from imitate.improvement.task import Task
+from imitate.training.execute import execute
 from imitate.training.experiment import Experiment
 from imitate.training.settings import make_config
 
@@ -135,6 +139,42 @@ def test_numbers_of_numpy_and_paths_become_plain(tmp_path: Path) -> None:
 def test_settings_of_another_type_are_named(given: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Experiment.create("ppo", "CartPole-v1", **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"expert": load_expert}, "expert must be str | None, got .*name an expert by its spec"),
+        (
+            {"other_experts": "CartPole-v1"},
+            r"other_experts must be tuple\[str, ...\], got 'CartPole-v1'; name",
+        ),
+        ({"demos": object()}, "demos must be str | None, got .*; give its path"),
+    ],
+)
+def test_experts_and_demonstrations_are_named(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Experiment.create("dagger", "CartPole-v1", **{"expert": "CartPole-v1"} | given)
+
+
+def test_paths_of_experts_become_text() -> None:
+    made = Experiment.create("dagger", "CartPole-v1", expert=Path("a"), other_experts=[Path("b"), "c"])
+    assert made.experts == ("a", "b", "c")
+    searched: Any = Path("a")
+    assert Task(searched, "CartPole-v1", 1_000).expert == "a"
+    assert Comparison("CartPole-v1", ("bc",), expert=searched).to_json()["expert"] == "a"
+
+
+@pytest.mark.parametrize(("count", "got"), [(None, "a Expert"), (2, "2"), (0, "a list")])
+def test_loaded_experts_are_those_that_the_run_names(tmp_path: Path, count: int | None, got: str) -> None:
+    expert = load_expert("CartPole-v1")
+    given: Any = expert if count is None else [expert] * count or ["CartPole-v1"]
+    run = Experiment.create("dagger", "CartPole-v1", expert="CartPole-v1", budget=500)
+    with pytest.raises(
+        InputError, match=f"experts must be a list of 1 from load_expert, .* got {got}: leave"
+    ):
+        execute(run, tmp_path / "run", experts=given)
+    assert not (tmp_path / "run").exists()
 
 
 def test_an_algorithm_is_named() -> None:

@@ -35,7 +35,7 @@ from imitate.toml import as_toml
 __all__ = ["page_template", "write_report", "write_texts"]
 
 
-def write_report(*folders: Path, out: Path | None = None) -> Path:
+def write_report(*folders: str | Path, out: str | Path | None = None) -> Path:
     """Write report.html, table.md, table.tex, results.csv, comparison.toml, summary.json and the figures as .pdf, .png
     and .csv to `out` (by default the first of `folders`), from the results in `folders`.
 
@@ -43,8 +43,9 @@ def write_report(*folders: Path, out: Path | None = None) -> Path:
 
     Raises InputError if a folder holds no comparison, if they do not fit together, or if no learner finished.
     """
-    outcome = read_finished(*folders)
-    out = out or folders[0]
+    paths = [Path(folder) for folder in folders]
+    outcome = read_finished(*paths)
+    out = Path(out or paths[0])
     out.mkdir(parents=True, exist_ok=True)
     table, found, said = rows(outcome), pairs(outcome), answer(outcome)
     write_json(out / "summary.json", summary_of(outcome, said, found))

@@ -30,17 +30,18 @@ __all__ = ["write_suite_report"]
 COLUMNS = 3  # most columns of panels
 
 
-def write_suite_report(*folders: Path, out: Path | None = None) -> Path:
+def write_suite_report(*folders: str | Path, out: str | Path | None = None) -> Path:
     """Write report.html, summary.json, table.md, table.tex, results.csv, suite.toml and the figures as .pdf, .png and
     .csv to `out` (by default the first of `folders`), and every environment's report to its folder there.
 
     Raises InputError if a folder holds no suite, if they do not fit together, or if no learner finished.
     """
-    suite = read_suite(*folders)
-    out = out or folders[0]
+    paths = [Path(folder) for folder in folders]
+    suite = read_suite(*paths)
+    out = Path(out or paths[0])
     out.mkdir(parents=True, exist_ok=True)
     for label in suite.outcomes:
-        having = [folder / label for folder in folders if (folder / label / "runs.json").is_file()]
+        having = [folder / label for folder in paths if (folder / label / "runs.json").is_file()]
         write_report(*having, out=out / label)
     said, found, columns, table = suite_answer(suite), leads(suite.aggregates), *suite_rows(suite)
     write_json(out / "summary.json", _summary(suite, said, found))
