@@ -19,6 +19,7 @@ from imitate.files import lock, sweep
 from imitate.training.checkpoint import Checkpoint
 from imitate.training.experiment import Experiment, resolve_device
 from imitate.training.inputs import Inputs, open_inputs, with_store
+from imitate.training.protocol import check_learner
 from imitate.training.run import Progress, Run, Snapshot
 from imitate.training.settings import make_config
 from imitate.training.validation import validation_of
@@ -148,13 +149,14 @@ def _held(out: Path) -> Iterator[None]:
 
 
 def make_learner(experiment: Experiment, inputs: Inputs) -> Learner:
-    """The learner of a run. Raises InputError if it can't act in this environment."""
+    """The learner of a run. Raises InputError if it can't act in this environment, or lacks what a run asks of it."""
     learner: Learner = find(experiment.algorithm).learner(
         make_config(experiment.algorithm, experiment.hyperparameters),
         seed=experiment.seed,
         device=resolve_device(experiment.device),
         **inputs.keywords(),
     )
+    check_learner(learner)
     return learner
 
 

@@ -1,8 +1,9 @@
-"""What a run asks of its learner, which may be a user's own: a policy that can be stored, a state that can be resumed,
-steps within their limit, and metrics that are numbers."""
+"""What a run asks of its learner, which may be a user's own: the members of `Learner`, a policy that can be stored, a
+state that can be resumed, steps within their limit, and metrics that are numbers."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,34 @@ from imitate.errors import InputError, one_line
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import check_like, check_state
 
-__all__ = ["Unlawful", "first_state", "restore", "take_step"]
+__all__ = ["Unlawful", "check_learner", "first_state", "restore", "take_step"]
+
+_METHODS = {"step": ("limit",), "state_dict": (), "load_state_dict": ("state",)}
 
 
 class Unlawful(InputError):
     """A learner broke the protocol, so the step in which it did must not be saved."""
+
+
+def check_learner(learner: Any) -> None:
+    """Raise InputError if a new learner lacks a member of `Learner`, or has one of another kind."""
+    own = type(learner).__name__
+    members = [name for name in vars(Learner) if not name.startswith("_")]
+    if missing := [name for name in members if not hasattr(learner, name)]:
+        raise InputError(
+            f"the learner {own} has no {', '.join(missing)}; wanted {', '.join(members)}, "
+            'as "What is asked of it" in docs/tutorials/your-algorithm.md says'
+        )
+    for name, arguments in _METHODS.items():
+        try:
+            inspect.signature(getattr(learner, name)).bind(*arguments)
+        except TypeError as error:
+            raise InputError(
+                f"the learner {own} can't be asked for {name}({', '.join(arguments)}): {error}; define it so"
+            ) from error
+    if callable(learner.done):
+        raise InputError(f"{own}.done is a method, wanted true or false: make it a @property")
+    _check_counts(learner)
 
 
 def first_state(learner: Learner) -> Mapping[str, Any]:
@@ -61,9 +85,7 @@ def take_step(learner: Learner, limit: int, first: Mapping[str, Any] | None) -> 
             raise InputError(
                 f"the learner's step returned {name} as a {type(value).__name__}, wanted a float or an int"
             )
-    for name in ("env_steps", "expert_queries"):
-        if not isinstance(count := getattr(learner, name), int):
-            raise Unlawful(f"the learner's {name} is a {type(count).__name__}, wanted an int")
+    _check_counts(learner)
     if (taken := learner.env_steps - before) > limit:
         raise Unlawful(f"the learner's step took {taken} environment steps, at most {limit} were left to it")
     if first is not None:
@@ -76,3 +98,9 @@ def take_step(learner: Learner, limit: int, first: Mapping[str, Any] | None) -> 
                 f"the learner's state could not be resumed: {error} as before its first step; an empty tensor may grow"
             ) from error
     return metrics
+
+
+def _check_counts(learner: Learner) -> None:
+    for name in ("env_steps", "least_steps", "expert_queries"):
+        if not isinstance(count := getattr(learner, name), int):
+            raise Unlawful(f"the learner's {name} is a {type(count).__name__}, wanted an int")

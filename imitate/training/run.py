@@ -50,6 +50,8 @@ episodes would hardly ever finish, and learning and logs would be biased towards
 _FULL = (*DISK_FULL, errno.EROFS)
 SAVE_SHARE = 0.05
 """Of the time, for the states that `save_each` saves."""
+MOST_IDLE = 10_000
+"""Iterations in a row without a step of the environment; a learner that never counts its steps would run for ever."""
 _GROWTH = 1.5
 """Reserve for this many times the training episodes' length in a validation."""
 
@@ -112,6 +114,7 @@ class Run:
         self.save_each, self._next_save = save_each, 0.0
         self.progress, self.snapshot, self.until = progress, snapshot, until
         self.account = Account(next_validation=eval_every)
+        self._idle = 0  # iterations since the last step of the environment
         self._first: Mapping[str, Any] | None = None  # the state before the first step, until it is taken
         if checkpoint is not None:
             self.account = checkpoint.account
@@ -212,9 +215,15 @@ class Run:
 
     def _iterate(self, limit: int) -> None:
         """One iteration of at most `limit` steps, then validation and checkpoint if due."""
-        account = self.account
+        account, before = self.account, self.learner.env_steps
         metrics = take_step(self.learner, limit, self._first)
         self._first = None
+        self._idle = 0 if self.learner.env_steps > before else self._idle + 1
+        if self.num_envs and self._idle >= MOST_IDLE:
+            raise Unlawful(
+                f"the learner took no environment step in {MOST_IDLE} iterations: count steps in env_steps, and "
+                "be done once there is nothing left to learn"
+            )
         account.iterations += 1
         account.episode_steps = metrics.get("train_length", account.episode_steps)
         counts = {

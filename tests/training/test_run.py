@@ -7,6 +7,7 @@ import json
 import logging
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import save_state
 from imitate.nn.stored_policy import load_policy
 from imitate.training.checkpoint import CHECKPOINT, Checkpoint
+from imitate.training.protocol import check_learner
 from imitate.training.run import Run
 
 
@@ -313,6 +315,65 @@ def test_a_step_beyond_its_limit_is_refused(tmp_path: Path) -> None:
     ):
         Run(Mistaken(beyond=3), tmp_path, budget=12).finish()
     assert not (tmp_path / CHECKPOINT).exists()  # from which it would go on as if nothing were wrong
+
+
+def test_a_learner_that_never_counts_its_steps_does_not_run_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Idle(Mistaken):
+        env_steps = property(lambda _: 0, lambda *_: None)  # type: ignore[assignment]
+
+    monkeypatch.setattr("imitate.training.run.MOST_IDLE", 5)
+    with pytest.raises(
+        InputError, match="took no environment step in 5 iterations: count steps in env_steps"
+    ):
+        Run(Idle({}), tmp_path, budget=20, num_envs=2).finish()
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 4
+
+
+def without(name: str) -> Any:
+    """A learner with all members but this one."""
+    members = (
+        "policy",
+        "env_steps",
+        "least_steps",
+        "expert_queries",
+        "done",
+        "step",
+        "state_dict",
+        "load_state_dict",
+    )
+    whole = counter()
+    return SimpleNamespace(**{each: getattr(whole, each) for each in members if each != name})
+
+
+@pytest.mark.parametrize(
+    ("learner", "said"),
+    [
+        (without("least_steps"), "SimpleNamespace has no least_steps; wanted policy, env_steps, "),
+        (without("state_dict"), "has no state_dict; wanted policy"),
+        (
+            SimpleNamespace(),
+            "has no policy, env_steps, least_steps, expert_queries, done, step, state_dict, load_",
+        ),
+        (
+            SimpleNamespace(**vars(without("step")), step=lambda: {}),
+            r"for step\(limit\): too many positional",
+        ),
+        (
+            SimpleNamespace(**vars(without("done")), done=lambda: False),
+            "done is a method, wanted true or false",
+        ),
+        (
+            SimpleNamespace(**vars(without("least_steps")), least_steps=None),
+            "least_steps is a NoneType, wanted an",
+        ),
+    ],
+)
+def test_members_that_a_learner_lacks_are_named(learner: Any, said: str) -> None:
+    check_learner(counter())
+    with pytest.raises(InputError, match=said):
+        check_learner(learner)
 
 
 def test_counts_that_are_no_ints_are_named(tmp_path: Path) -> None:
