@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from imitate.errors import InputError
 
-__all__ = ["LOG_STD_RANGE", "MOST_UPDATES", "Head", "Widths", "check_ema", "convert_fields"]
+__all__ = ["LOG_STD_RANGE", "MOST_UPDATES", "Head", "Widths", "check_ema", "convert_fields", "in_words"]
 
 Head = Literal["categorical", "squashed", "clipped"]
 LOG_STD_RANGE = (-10.0, 2.0)
@@ -45,13 +45,17 @@ def convert_fields(config: Any) -> None:
         try:
             object.__setattr__(config, each.name, msgspec.convert(value, hints[each.name]))
         except msgspec.ValidationError as error:
-            *most, last = _choices(hints[each.name])
-            wanted = f"{', '.join(most)} or {last}" if most else last
             got = type(given).__name__ if is_dataclass(given) else repr(given)
-            raise InputError(f"{each.name} must be {wanted}, got {got}") from error
+            raise InputError(f"{each.name} must be {in_words(hints[each.name])}, got {got}") from error
 
 
-_WORDS = {int: "a whole number", float: "a number", bool: "true or false", NoneType: "None"}
+_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", NoneType: "None"}
+
+
+def in_words(hint: Any) -> str:
+    """What a field of this annotation takes, such as "a number or None"."""
+    *most, last = _choices(hint)
+    return f"{', '.join(most)} or {last}" if most else last
 
 
 def _choices(hint: Any) -> list[str]:
@@ -60,5 +64,5 @@ def _choices(hint: Any) -> list[str]:
     if get_origin(hint) is Literal:
         return [repr(each) for each in get_args(hint)]
     if get_origin(hint) is tuple:
-        return ["a tuple of whole numbers"]
+        return [f"a tuple of {_WORDS[get_args(hint)[0]].removeprefix('a ')}s"]
     return [_WORDS.get(hint) or f"a {hint.__name__}"]

@@ -14,6 +14,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from imitate.algorithms import find, is_own
+from imitate.configs.shared import in_words
 from imitate.envs.atari import game_ids
 from imitate.errors import InputError, did_you_mean, one_line
 
@@ -119,7 +120,9 @@ def make_plain(settings: Any) -> None:
             got = repr(value) if len(repr(value)) < 80 else f"a {type(value).__name__}"
             why = f" ({error})" if isinstance(error, TypeError) else ""
             remedy = _NAMED.get(field.name, "")
-            raise InputError(f"{field.name} must be {field.type}, got {got}{why}{remedy}") from error
+            raise InputError(
+                f"{field.name} must be {in_words(types[field.name])}, got {got}{why}{remedy}"
+            ) from error
         object.__setattr__(settings, field.name, plain)
 
 

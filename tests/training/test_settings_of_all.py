@@ -121,13 +121,13 @@ def test_numbers_of_numpy_and_paths_become_plain(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"budget": "50k"}, "budget must be int, got '50k'"),
-        ({"budget": 5e3}, "budget must be int, got 5000.0"),
-        ({"seed": None}, "seed must be int, got None"),
-        ({"seed": 1.5}, "seed must be int, got 1.5"),
-        ({"num_envs": 2.0}, "num_envs must be int, got 2.0"),
-        ({"validate_by": "loss"}, "validate_by must be Literal.'return', 'demos'., got 'loss'"),
-        ({"env_kwargs": {"x": object}}, "env_kwargs must be dict.*not JSON serializable"),
+        ({"budget": "50k"}, "budget must be a whole number, got '50k'"),
+        ({"budget": 5e3}, "budget must be a whole number, got 5000.0"),
+        ({"seed": None}, "seed must be a whole number, got None"),
+        ({"seed": 1.5}, "seed must be a whole number, got 1.5"),
+        ({"num_envs": 2.0}, "num_envs must be a whole number, got 2.0"),
+        ({"validate_by": "loss"}, "validate_by must be 'return' or 'demos', got 'loss'"),
+        ({"env_kwargs": {"x": object}}, "env_kwargs must be a dict.*not JSON serializable"),
         (
             {"hyperparameters": make_config("ppo", {})},
             "must be a dict such as .'gamma': 0.99., got a PPOConfig",
@@ -144,12 +144,12 @@ def test_settings_of_another_type_are_named(given: dict[str, Any], message: str)
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"expert": load_expert}, "expert must be str | None, got .*name an expert by its spec"),
+        ({"expert": load_expert}, "expert must be a text or None, got .*name an expert by its spec"),
         (
             {"other_experts": "CartPole-v1"},
-            r"other_experts must be tuple\[str, ...\], got 'CartPole-v1'; name",
+            r"other_experts must be a tuple of texts, got 'CartPole-v1'; name",
         ),
-        ({"demos": object()}, "demos must be str | None, got .*; give its path"),
+        ({"demos": object()}, "demos must be a text or None, got .*; give its path"),
     ],
 )
 def test_experts_and_demonstrations_are_named(given: dict[str, Any], message: str) -> None:
