@@ -27,7 +27,7 @@ import torch
 from imitate.compare.backends import Failure, Task, now_and_then, perform
 from imitate.training.process import terminations
 
-__all__ = ["Processes"]
+__all__ = ["Processes", "environment"]
 
 logger = logging.getLogger(__name__)
 
@@ -139,19 +139,28 @@ def _context() -> BaseContext:
 
     context = mp.get_context("forkserver")
     context.set_forkserver_preload(["imitate.compare.execute.worker"])
-    before = os.environ.get("PYTHONSAFEPATH")
-    os.environ["PYTHONSAFEPATH"] = "1"  # the server imports nothing that lies in the current folder
-    resource_tracker.ensure_running()  # it unblocks SIGTERM as it starts
-    # Batch systems send SIGTERM to every process of a job. Without the server nobody waits until workers have saved.
-    signals = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    try:
-        forkserver.ensure_running()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, signals)
-        del os.environ["PYTHONSAFEPATH"]
-        if before is not None:
-            os.environ["PYTHONSAFEPATH"] = before
+    with environment("PYTHONSAFEPATH", "1"):  # the server imports nothing that lies in the current folder
+        resource_tracker.ensure_running()  # it unblocks SIGTERM as it starts
+        # Batch systems send SIGTERM to every process of a job. Without the server nobody waits until workers have saved.
+        signals = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        try:
+            forkserver.ensure_running()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, signals)
     return context
+
+
+@contextmanager
+def environment(name: str, value: str) -> Iterator[None]:
+    """Set a variable of this process's environment, which its children inherit, for as long as the context lasts."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        del os.environ[name]
+        if before is not None:
+            os.environ[name] = before
 
 
 _messages: mp.Queue[tuple[str, int]]

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from imitate.compare.backends import Backend, Failure, Task
 from imitate.compare.backends.luggage import Luggage
 from imitate.compare.backends.pool import Pool
-from imitate.compare.backends.processes import Processes
+from imitate.compare.backends.processes import Processes, environment
 from imitate.compare.execute import worker
 from imitate.compare.execute.checks import check_budget, check_folder, is_used, least_steps
 from imitate.compare.execute.filming import film
@@ -116,7 +115,8 @@ def _describe(part: _Part) -> None:
 
 def _fill(parts: Sequence[_Part], out: Path, backend: Backend) -> None:
     screen = Screen(sys.stderr)
-    with screen.above(), _one_thread_each(), backend:
+    # Runs are parallel, and small networks only lose by threads. Workers inherit this.
+    with screen.above(), environment("OMP_NUM_THREADS", "1"), backend:
         pool = Pool(backend, out)
         _run(pool, parts, out, screen)
         for part in parts:
@@ -227,18 +227,3 @@ def _say_failure(pool: Pool, name: str) -> None:
     if error := pool.failed(name):
         folder, slash, _ = name.rpartition("/")
         logger.error("%s%s%s", folder, slash, error)
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Limit each process to one thread, since runs are parallel and small networks only lose by threads. Workers
-    inherit this."""
-    before = os.environ.get("OMP_NUM_THREADS")
-    os.environ["OMP_NUM_THREADS"] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["OMP_NUM_THREADS"]
-        else:
-            os.environ["OMP_NUM_THREADS"] = before
