@@ -24,7 +24,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from imitate import load_policy
 from imitate.compare.plan.learners import title
-from imitate.compare.report.looks import LOOKS
+from imitate.compare.report.colours import LOOKS
 from imitate.datasets.trajectory import Policy
 from imitate.envs.seeds import TEST_SEED
 from imitate.experts import load_expert

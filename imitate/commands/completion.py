@@ -14,7 +14,7 @@ from imitate.algorithms import ALGORITHMS, is_own
 from imitate.commands.line import WORDS, CommandLine
 from imitate.commands.option import Offers, Option
 from imitate.commands.options import command
-from imitate.commands.parsing import Asked, by_name
+from imitate.commands.parsing import NamesAsked, by_name
 from imitate.commands.table import COMMANDS, find
 from imitate.errors import InputError
 
@@ -100,11 +100,11 @@ def _candidates(before: list[str], last: str) -> Iterable[str]:
     return (*asked.names, *positional, *known, "--help")
 
 
-def _asked(words: list[str]) -> Asked | None:
+def _asked(words: list[str]) -> NamesAsked | None:
     try:
         with redirect_stdout(StringIO()):
             find(words[0])([*words[1:], WORDS])
-    except Asked as asked:
+    except NamesAsked as asked:
         return asked
     except (InputError, SystemExit):  # a mistake earlier in the line
         pass

@@ -11,7 +11,7 @@ import tyro
 
 from imitate.commands.line import WORDS
 from imitate.commands.option import options_of
-from imitate.commands.parsing import Asked, read
+from imitate.commands.parsing import NamesAsked, read
 from imitate.errors import InputError, did_you_mean
 from imitate.files import plain_json
 
@@ -55,7 +55,7 @@ def command(function: Callable[..., int]) -> Callable[[list[str]], int]:
 
 def subcommand(commands: dict[str, Callable[..., int]], argv: list[str], name: str) -> int:
     if argv[:1] == [WORDS]:
-        raise Asked(names=commands)
+        raise NamesAsked(names=commands)
     if not argv or argv[0] in ("-h", "--help"):
         print(f"usage: imitate {name} {'|'.join(commands)} [options]")
         return 0 if argv else 2

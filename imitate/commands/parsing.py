@@ -17,7 +17,7 @@ from imitate.commands.option import Option, as_dataclass
 from imitate.errors import InputError, one_line
 from imitate.terminal import raw
 
-__all__ = ["Asked", "by_name", "read"]
+__all__ = ["NamesAsked", "by_name", "read"]
 
 _Path = tuple[str, ...]
 """The name of an option, after those of the configs that it is in: ("ppo", "batch_size")."""
@@ -27,7 +27,7 @@ _Known = tuple[_Path, Option, bool | None]
 """An option, and what its name sets if it is a switch: `--looks` True, `--no-looks` False."""
 
 
-class Asked(Exception):
+class NamesAsked(Exception):
     """Answers `--help-words` in place of help: the options of the command, or the names of its subcommands."""
 
     def __init__(self, *, options: Sequence[Option] = (), names: Iterable[str] = ()) -> None:
@@ -40,11 +40,11 @@ def read(options: Sequence[Option], argv: Sequence[str], name: str, summary: str
 
     name, summary  of the command
 
-    Raises InputError, in one line, for mistakes; help ends the process, and `Asked` leaves it to the caller.
+    Raises InputError, in one line, for mistakes; help ends the process, and `NamesAsked` leaves it to the caller.
     """
     line = CommandLine(argv)
     if line.has(WORDS):
-        raise Asked(options=options)
+        raise NamesAsked(options=options)
     if line.asks_for_help:
         _print_help(options, line, name, summary)
     known = by_name(options)

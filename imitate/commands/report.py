@@ -37,7 +37,7 @@ def report(
     from imitate.compare.report.suite_tables import suite_latex, suite_rows
     from imitate.compare.statistics.aggregate import leads, read_suite
     from imitate.compare.statistics.finished_runs import read_finished
-    from imitate.compare.statistics.verdict import pairs
+    from imitate.compare.statistics.pairs import pairs
 
     of_suites = is_suite(folders[0])
     if format == "html":

@@ -19,7 +19,7 @@ from imitate.commands.described import SETTINGS, described
 from imitate.commands.line import WORDS, CommandLine
 from imitate.commands.option import Rare, options_of
 from imitate.commands.options import run
-from imitate.commands.parsing import Asked
+from imitate.commands.parsing import NamesAsked
 from imitate.commands.progress import chosen, progress_of, told
 from imitate.commands.wandb import sent
 from imitate.envs.trust import trust
@@ -86,7 +86,7 @@ def train(argv: list[str]) -> int:
     elif named is not None:
         base = Experiment.preset(named, line.value("--env") or _recorded_env(named, line))
     elif line.has(WORDS):
-        raise Asked(names=(*ALGORITHMS, "--resume", "--config"))
+        raise NamesAsked(names=(*ALGORITHMS, "--resume", "--config"))
     elif line.asks_for_help:
         print(_USAGE)
         return 0

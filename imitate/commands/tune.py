@@ -13,7 +13,7 @@ import tyro
 from imitate.algorithms import ALGORITHMS, find, is_own
 from imitate.commands.described import described
 from imitate.commands.line import WORDS, CommandLine
-from imitate.commands.parsing import Asked
+from imitate.commands.parsing import NamesAsked
 from imitate.commands.train import with_experts
 from imitate.envs.trust import trust
 from imitate.errors import InputError
@@ -45,7 +45,7 @@ def tune(argv: list[str]) -> int:
     line = CommandLine(argv)
     if not line.words:
         if line.has(WORDS):
-            raise Asked(names=ALGORITHMS)
+            raise NamesAsked(names=ALGORITHMS)
         if line.asks_for_help:
             print(_USAGE)
             return 0

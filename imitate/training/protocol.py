@@ -1,5 +1,5 @@
-"""What a run asks of its learner, which may be a user's own: the members of `Learner`, a policy that can be stored, a
-state that can be resumed, steps within their limit, and metrics that are numbers."""
+"""Checks of a learner that a run drives, which may be a user's own: the members of `Learner`, a policy that can be
+stored, a state that can be resumed, steps within their limit, and metrics that are numbers."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ from reported import BUDGET, fill, five, outcome, result
 
 from imitate.compare.plan.comparison import POINTS
 from imitate.compare.report.charts import Line, as_csv
+from imitate.compare.report.colours import looks
 from imitate.compare.report.curves import curves, profiles
 from imitate.compare.report.estimates import finals, frontier, scores
 from imitate.compare.report.figures import balanced, draw, save_figure, spread
-from imitate.compare.report.looks import looks
 from imitate.compare.report.page_data import provenance
 from imitate.compare.statistics.aggregate import SuiteOutcome, together
 from imitate.compare.statistics.finished_runs import Outcome, read_outcome

@@ -12,7 +12,7 @@ from reported import fill, five, outcome
 
 from imitate.compare.report.report import write_report
 from imitate.compare.report.results_table import as_csv, as_latex, as_markdown, latex, rows
-from imitate.compare.statistics.verdict import pairs
+from imitate.compare.statistics.pairs import pairs
 from imitate.errors import InputError
 from imitate.files import write_json
 

@@ -14,7 +14,8 @@ from imitate.compare.report.report import write_report
 from imitate.compare.statistics.finished_runs import read_outcome
 from imitate.compare.statistics.intervals import difference, holm
 from imitate.compare.statistics.job_results import Point, Result
-from imitate.compare.statistics.verdict import answer, pairs, warnings
+from imitate.compare.statistics.pairs import pairs
+from imitate.compare.statistics.verdict import answer, warnings
 
 
 def test_pairs_are_paired_and_corrected(tmp_path: Path) -> None:

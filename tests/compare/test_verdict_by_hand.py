@@ -15,9 +15,9 @@ from imitate.compare.statistics.aggregate import leads, read_suite
 from imitate.compare.statistics.finished_runs import read_outcome
 from imitate.compare.statistics.intervals import Difference, interval, stretched
 from imitate.compare.statistics.job_results import Point, Result
-from imitate.compare.statistics.pairs import Pair
+from imitate.compare.statistics.pairs import Pair, pairs
 from imitate.compare.statistics.suite_verdict import suite_answer
-from imitate.compare.statistics.verdict import answer, pairs
+from imitate.compare.statistics.verdict import answer
 
 
 def quick(out: Path, algorithm: str = "dagger") -> Path:

@@ -141,7 +141,7 @@ def _context() -> BaseContext:
     context.set_forkserver_preload(["imitate.compare.execute.worker"])
     with environment("PYTHONSAFEPATH", "1"):  # the server imports nothing that lies in the current folder
         resource_tracker.ensure_running()  # it unblocks SIGTERM as it starts
-        # Batch systems send SIGTERM to every process of a job. Without the server nobody waits until workers have saved.
+        # Batch systems send SIGTERM to every process of a job. Without the server nobody waits for workers to save.
         signals = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         try:
             forkserver.ensure_running()

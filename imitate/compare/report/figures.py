@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator
 from imitate.compare.formatting import number
 from imitate.compare.plan.learners import title
 from imitate.compare.report.charts import Dots, Line, Lines, Row, as_csv
-from imitate.compare.report.looks import Look
+from imitate.compare.report.colours import Look
 
 __all__ = ["balanced", "draw", "save_figure", "spread"]
 

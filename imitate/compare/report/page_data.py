@@ -14,12 +14,13 @@ from imitate.compare.formatting import listed, number, p_words, percent
 from imitate.compare.plan.comparison import Comparison, is_given
 from imitate.compare.plan.learners import base, baseline, summary, title
 from imitate.compare.report.charts import Dots, Lines, rounded
+from imitate.compare.report.colours import looks
 from imitate.compare.report.figures import balanced, save_figure
-from imitate.compare.report.looks import looks
 from imitate.compare.statistics.collapse import mean_words
 from imitate.compare.statistics.finished_runs import Entry, Outcome
 from imitate.compare.statistics.intervals import difference
-from imitate.compare.statistics.verdict import GOAL, Pair, typical_cost
+from imitate.compare.statistics.pairs import Pair
+from imitate.compare.statistics.verdict import GOAL, typical_cost
 from imitate.training.settings import chosen_on
 
 __all__ = [

@@ -16,7 +16,8 @@ from imitate.compare.statistics.collapse import mean_words
 from imitate.compare.statistics.finished_runs import Entry, Outcome
 from imitate.compare.statistics.intervals import worst
 from imitate.compare.statistics.job_results import Cost, Reference
-from imitate.compare.statistics.verdict import GOAL, Pair, cost_words, typical_cost
+from imitate.compare.statistics.pairs import Pair
+from imitate.compare.statistics.verdict import GOAL, cost_words, typical_cost
 
 __all__ = [
     *("ALL_COLUMNS", "BOLD", "INTERVALS", "SHOWN", "Cell", "Row"),

@@ -17,7 +17,7 @@ from imitate.compare.report.curves import curves, profiles, reach
 from imitate.compare.report.estimates import GOALS, frontier, scores
 from imitate.compare.report.report import page_template, write_report, write_texts
 from imitate.compare.report.results_table import as_csv, as_markdown
-from imitate.compare.report.suite_tables import interval_words, suite_latex, suite_rows, suite_runs_csv
+from imitate.compare.report.suite_tables import estimate_words, suite_latex, suite_rows, suite_runs_csv
 from imitate.compare.report.summary_json import answer_facts
 from imitate.compare.statistics.aggregate import THRESHOLDS, Estimate, Lead, SuiteOutcome, leads, read_suite
 from imitate.compare.statistics.job_results import COSTS
@@ -165,7 +165,7 @@ def _tiles(suite: SuiteOutcome, found: Sequence[Lead]) -> list[dict[str, str]]:
     for kind, imitates in (("imitation", True), ("pure RL", False)):
         best = next((each for each in suite.aggregates if each.imitates == imitates), None)
         if best is not None:
-            who = f"{best.title}: {interval_words(best.iqm)}"
+            who = f"{best.title}: {estimate_words(best.iqm)}"
             tiles.append({"title": f"Best by {kind}, IQM", "value": number(best.iqm.value), "who": who})
     pair = _best_pair(suite, found)
     if pair is not None:
@@ -220,7 +220,7 @@ def _matrix(suite: SuiteOutcome, found: Sequence[Lead]) -> dict[str, Any]:
                 {
                     "kind": ("better" if gain > 0 else "worse") if lead.certain else "open",
                     "mean": ("+" if gain > 0 else "") + number(gain),
-                    "ends": interval_words(lead.iqm),
+                    "ends": estimate_words(lead.iqm),
                     "chance": percent(lead.improvement.value),
                     "p": page_data.p_words(lead.p),
                 }

@@ -10,9 +10,9 @@ from imitate.compare.plan.learners import title
 from imitate.compare.report.results_table import BOLD, INTERVALS, Cell, Row, as_latex, certain_best, runs_csv
 from imitate.compare.statistics.aggregate import Estimate, Lead, SuiteOutcome
 from imitate.compare.statistics.collapse import mean_words
-from imitate.compare.statistics.verdict import pairs
+from imitate.compare.statistics.pairs import pairs
 
-__all__ = ["interval_words", "suite_latex", "suite_rows", "suite_runs_csv"]
+__all__ = ["estimate_words", "suite_latex", "suite_rows", "suite_runs_csv"]
 
 
 def suite_rows(suite: SuiteOutcome) -> tuple[tuple[str, ...], list[Row]]:
@@ -26,7 +26,7 @@ def suite_rows(suite: SuiteOutcome) -> tuple[tuple[str, ...], list[Row]]:
             each = complete[name]
             cells["IQM of scores"] = Cell(number(each.iqm.value), each.iqm.value)
             cells["95 % interval"] = Cell(
-                interval_words(each.iqm), None if math.isnan(each.iqm.low) else each.iqm.low
+                estimate_words(each.iqm), None if math.isnan(each.iqm.low) else each.iqm.low
             )
             gap = each.gap
             cells["Optimality gap"] = Cell(number(gap.value), gap.value, (gap.low, gap.high))
@@ -65,7 +65,7 @@ def suite_latex(suite: SuiteOutcome, found: Sequence[Lead]) -> str:
     return as_latex(table, columns, caption=caption, label=suite.name, bold=bold)
 
 
-def interval_words(estimate: Estimate) -> str:
+def estimate_words(estimate: Estimate) -> str:
     return "one seed" if math.isnan(estimate.low) else f"{number(estimate.low)} to {number(estimate.high)}"
 
 

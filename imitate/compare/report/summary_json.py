@@ -13,7 +13,8 @@ from imitate.compare.report.estimates import GOALS
 from imitate.compare.statistics.collapse import collapse
 from imitate.compare.statistics.finished_runs import Entry, Outcome
 from imitate.compare.statistics.job_results import COSTS, Reference
-from imitate.compare.statistics.verdict import Answer, Pair, warnings
+from imitate.compare.statistics.pairs import Pair
+from imitate.compare.statistics.verdict import Answer, warnings
 from imitate.files import without_nan
 
 __all__ = ["answer_facts", "summary_of"]

@@ -21,11 +21,9 @@ __all__ = [
     "GOAL",
     "MARGIN",
     "Answer",
-    "Pair",
     "answer",
     "cautions",
     "cost_words",
-    "pairs",
     "typical_cost",
     "warnings",
 ]

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from imitate.compare.report.looks import HUES, LOOKS, looks
+from imitate.compare.report.colours import HUES, LOOKS, looks
 
 
 def linear(color: str) -> np.ndarray:
