@@ -99,10 +99,10 @@ def collect(
         if is_complete(out, info, episodes=episodes, steps=steps, shard=shard):
             return DemoReader(out)
     episodes, steps = _part(episodes, steps, shard)
-    over = _over(out) if resume else Counter[int]()
     labelled = expert is not None or bool(info.noise)
     noise = ActionNoise(info.noise, info.action_space, envs.num_envs) if info.noise else None
     writer = DemoWriter.resume(out) if resume else DemoWriter(out, info, expert_actions=labelled)
+    over = Counter[int](writer.failed_seeds)
 
     def begin() -> Iterator[Trajectory]:
         watched = _Watched(policy, envs, writer)
@@ -125,6 +125,7 @@ def collect(
         skipped.append(fault)
 
     with writer, _Meter(writer, episodes, steps, progress, report) as meter:
+        over.update(writer.reader().table["seed"].tolist())
         most = _MOST_IN_A_ROW * envs.num_envs  # all begin again after a failure
         strays = False
         for trajectory in begin() if on_failure == "stop" else _skipping(begin, skip, most):
@@ -159,12 +160,6 @@ def _first_seed(info: DemoInfo, episodes: int | None, steps: int | None) -> int:
             f"wanted a seed and a number of episodes or of steps, got {info.seed, episodes, steps}"
         )
     return info.seed
-
-
-def _over(out: Path) -> Counter[int]:
-    """Seeds of the episodes in a file that are recorded or have failed."""
-    with DemoReader(out) as reader:
-        return Counter(reader.table["seed"].tolist() + reader.failed_seeds)
 
 
 def _skipping(

@@ -10,7 +10,7 @@ import platform
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -23,6 +23,7 @@ from imitate.errors import DISK_FULL, LARGEST, InputError, one_line
 
 __all__ = [
     "Count",
+    "Lock",
     "Number",
     "atomic",
     "atomic_folder",
@@ -50,6 +51,7 @@ Number = Annotated[float, msgspec.Meta(ge=-1e15, le=1e15)]
 _PARTIAL = ".partial"
 _LARGEST_JSON = 64 << 20
 _TAIL = 1 << 16  # bytes at the end of a log, which hold its last line
+_NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP)
 
 # The umask can only be read by setting it, which other threads would notice, so read it once at import.
 _UMASK = os.umask(0o077)
@@ -125,11 +127,43 @@ def _claim(temporary: Path, path: Path) -> None:
 
 def sweep(folder: Path) -> None:
     """Remove leftovers of killed writers in `folder`; call it only if no other process writes there."""
-    for leftover in folder.glob(f".*{_PARTIAL}"):
+    for leftover in folder.glob(f".*{_PARTIAL}*"):  # and their locks
         if leftover.is_dir() and not leftover.is_symlink():
             shutil.rmtree(leftover, ignore_errors=True)
         else:
             leftover.unlink(missing_ok=True)
+
+
+class Lock:
+    """Lock a file that has no other use, creating it. `close` removes it; the lock also ends with this object, and
+    with the process. Processes that are forked don't inherit it.
+
+    On a file system without locks, nothing is locked. Raises InputError with the message `busy` if another process or
+    another object holds the lock, and OSError if the file can't be created.
+    """
+
+    def __init__(self, path: Path, busy: str) -> None:
+        path.parent.stat()  # filelock would create a folder that is missing
+        self._path = path
+        self._held = filelock.FileLock(path, thread_local=False)
+        try:
+            self._held.acquire(timeout=0)
+        except filelock.Timeout:
+            raise InputError(busy) from None
+        except NotImplementedError:  # as older versions of filelock say it
+            pass
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+
+    def close(self) -> None:
+        """End the lock; does nothing if it has ended."""
+        if not self._held.is_locked:
+            return
+        # Removed while it is held, so that a process that locks the same file then sees that it is gone.
+        if os.name != "nt":  # which can't remove an open file
+            self._path.unlink(missing_ok=True)
+        self._held.release()
 
 
 @contextmanager
@@ -139,18 +173,9 @@ def lock(folder: Path, what: str) -> Iterator[None]:
     `what` describes the use for the message, such as "a training run". Raises InputError if another process holds it.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    held = filelock.FileLock(folder / ".lock")
-    try:
-        held.acquire(timeout=0)
-    except filelock.Timeout:
-        raise InputError(f"{what} is at work in {folder}: wait for it, or choose another --out") from None
-    try:
+    busy = f"{what} is at work in {folder}: wait for it, or choose another --out"
+    with closing(Lock(folder / ".lock", busy)):
         yield
-    finally:
-        # Removed while it is held, so that a process that locks the same file then sees that it is gone.
-        if os.name != "nt":  # which can't remove an open file
-            (folder / ".lock").unlink(missing_ok=True)
-        held.release()
 
 
 def home() -> Path:

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,10 @@ from safetensors.numpy import save
 from imitate.datasets.storage.layout import LIBVER, create
 from imitate.datasets.storage.schema import DemoInfo, damaged, info_from_plain, info_to_plain
 from imitate.envs.spaces import Array
-from imitate.errors import InputError
-from imitate.files import atomic
+from imitate.errors import InputError, one_line
+from imitate.files import Lock, atomic
 
-__all__ = ["Savepoint", "go_on", "lost_power", "recover", "savepoint_of"]
+__all__ = ["Savepoint", "go_on", "locked", "lost_power", "recover", "savepoint_of"]
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -87,6 +87,22 @@ def savepoint_of(path: Path) -> Path:
     return path.with_name(path.name + ".savepoint")
 
 
+def locked(path: Path) -> Lock:
+    """The lock of the one writer of a recording, which readers don't need.
+
+    Raises InputError if another writer has it, or the folder can't be written to.
+    """
+    real = Path(os.path.realpath(path))
+    busy = (
+        f"another recording is at work on {path}: wait for it, or call close() of the DemoWriter that was left open, "
+        "in a notebook by an earlier cell"
+    )
+    try:
+        return Lock(real.with_name(f".{real.name}.lock"), busy)
+    except OSError as error:
+        raise InputError(f"{path} can't be written: {error.strerror or one_line(error)}") from error
+
+
 def lost_power(path: Path) -> bool:
     """True if the machine was restarted since `path` was recorded, and the writer had not closed the file.
 
@@ -108,8 +124,13 @@ def go_on(path: Path) -> None:
 def recover(path: Path) -> int:
     """Rebuild the file from its savepoint; returns the number of episodes.
 
-    Raises InputError if the file has no savepoint, or if the savepoint does not fit the file.
+    Raises InputError if the file has no savepoint, if the savepoint does not fit the file, or if a writer is at work.
     """
+    with closing(locked(path)):
+        return _recover(path)
+
+
+def _recover(path: Path) -> int:
     if not savepoint_of(path).is_file():
         raise InputError(f"{path} has no {savepoint_of(path).name}: there is nothing to restore it from")
     with damaged(savepoint_of(path), "the savepoint"):

@@ -11,6 +11,7 @@ import operator
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from itertools import chain, islice
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +24,7 @@ from imitate.datasets.play import unstack_frames
 from imitate.datasets.storage.fit import check_fit
 from imitate.datasets.storage.layout import FAILED, LIBVER, MOST_FAILED, claim, create, row_types
 from imitate.datasets.storage.reader import DemoReader
-from imitate.datasets.storage.savepoint import Savepoint, go_on, savepoint_of
+from imitate.datasets.storage.savepoint import Savepoint, go_on, locked, savepoint_of
 from imitate.datasets.storage.schema import EPISODES, DemoInfo, lowest_actions
 from imitate.datasets.storage.superblock import SIZE, end_of_file
 from imitate.datasets.storage.texts import Heap
@@ -55,7 +56,7 @@ class DemoWriter:
     A kill loses what was not flushed, some tens of milliseconds. A power cut loses what was not synced: `synced` counts
     the episodes that can't be lost.
 
-    Raises InputError if `path` exists or can't be written.
+    A file has one writer at a time, and any number of readers. Raises InputError if `path` exists or can't be written.
     """
 
     def __init__(
@@ -74,15 +75,12 @@ class DemoWriter:
         self.failed_seeds: list[int] = []
         self._reader: DemoReader | None = None
         self._reserved = 0
+        self._lock = locked(self.path)
         try:
-            with atomic(self.path, new=True) as temporary:
-                create(temporary, info, expert_actions)
-            self._file = h5py.File(self.path, "r+", libver=LIBVER)
-        except FileExistsError as error:
-            raise InputError(f"{self.path} exists already: choose another name, or resume it") from error
-        except OSError as error:
-            reason = error.strerror or one_line(error)
-            raise InputError(f"{self.path} can't be written: {reason}") from error
+            self._file = _created(self.path, info, expert_actions)
+        except BaseException:
+            self._lock.close()
+            raise
         self._columns: dict[str, h5py.Dataset] = {
             name: self._file[name] for name in row_types(info, expert_actions)
         }
@@ -106,13 +104,26 @@ class DemoWriter:
         The episodes are copied to a new file, which then replaces the old one, because HDF5 can't reopen the file of a
         killed writer for writing.
 
-        Raises InputError if the file has fewer episodes or can't be read.
+        Raises InputError if the file has fewer episodes, can't be read, or another writer is at work on it.
         """
         path = Path(path)
+        go_on(path)
+        lock = locked(path)
+        try:
+            writer = cls._copied(path, episodes)
+        except BaseException:
+            lock.close()
+            raise
+        writer._lock.close()  # of the name that the copy had
+        writer._lock = lock
+        return writer
+
+    @classmethod
+    def _copied(cls, path: Path, episodes: int | None) -> DemoWriter:
+        """The writer of a copy that has replaced the file at `path`."""
         fresh = path.with_name(path.name + ".resuming")
         for left in (fresh, savepoint_of(fresh)):  # left by a resume that was killed; the original is whole
             left.unlink(missing_ok=True)
-        go_on(path)
         with DemoReader(path) as old:
             if episodes is not None and episodes > len(old):
                 raise InputError(
@@ -306,22 +317,46 @@ class DemoWriter:
         return self._reader
 
     def close(self) -> None:
-        """Flush and close; remove the file if it has no episode."""
+        """Flush and close; remove the file if it has no episode.
+
+        Raises InputError if the disk is full, or the file is no longer at its path.
+        """
         if not self._file:
             return
+        with closing(self._lock):
+            try:
+                self.sync()
+                if self._written["episodes"]:
+                    self._check_place()
+            finally:
+                self._end()
+
+    def _end(self) -> None:
+        """Close the file, and tidy its path if it still leads there."""
+        is_there = self._is_there()
+        self._file.close()
+        if is_there and not self._written["episodes"]:
+            self.path.unlink()
+        elif is_there:
+            with self.path.open("rb+") as disk:  # give back the reserved space
+                disk.truncate(end_of_file(disk.read(SIZE)))
+                os.fsync(disk.fileno())
+        if self._savepoint is not None:
+            self._savepoint.remove()
+
+    def _is_there(self) -> bool:
+        """False if the path leads to another file now, or to none."""
         try:
-            self.sync()
-        finally:
-            empty = self._written["episodes"] == 0
-            self._file.close()
-            if empty:
-                self.path.unlink()
-            else:
-                with self.path.open("rb+") as disk:  # give back the reserved space
-                    disk.truncate(end_of_file(disk.read(SIZE)))
-                    os.fsync(disk.fileno())
-            if self._savepoint is not None:
-                self._savepoint.remove()
+            return os.path.samestat(os.fstat(self._file.id.get_vfd_handle()), self.path.stat())
+        except FileNotFoundError:
+            return False
+
+    def _check_place(self) -> None:
+        if not self._is_there():
+            raise InputError(
+                f"{self.path} was moved, removed or replaced while it was recorded: record it again, and leave it in "
+                "its place until its writer is closed"
+            )
 
     def __enter__(self) -> Self:
         return self
@@ -335,6 +370,7 @@ class DemoWriter:
         """Reserve disk space up to byte `end`. If HDF5 ran out of space, it could not even close the file, and would
         crash with a segmentation fault."""
         if end > self._reserved:
+            self._check_place()
             claim(self.path, end + RESERVE_BYTES)
             self._reserved = end + RESERVE_BYTES
             self._columns["episodes"].attrs.modify("reserved", np.int64(self._reserved))  # see opening._check
@@ -348,6 +384,18 @@ class DemoWriter:
     def _check_open(self) -> None:
         if not self._file:
             raise InputError(f"{self.path} is closed: go on with DemoWriter.resume({str(self.path)!r})")
+
+
+def _created(path: Path, info: DemoInfo, expert_actions: bool) -> h5py.File:
+    """A new file, open for writing. Raises InputError if the path exists or can't be written."""
+    try:
+        with atomic(path, new=True) as temporary:
+            create(temporary, info, expert_actions)
+        return h5py.File(path, "r+", libver=LIBVER)
+    except FileExistsError as error:
+        raise InputError(f"{path} exists already: choose another name, or resume it") from error
+    except OSError as error:
+        raise InputError(f"{path} can't be written: {error.strerror or one_line(error)}") from error
 
 
 def _as_float32(rewards: Array) -> Array:

@@ -103,7 +103,7 @@ def repair(file: tyro.conf.Positional[Path], /) -> int:
         savepoint_of(file).is_file() and not lost_power(file) and _is_whole(file)
     ):  # it holds more than was synced
         raise InputError(
-            f"{file} is whole, its writer was only killed: go on with --resume, or read it as it is"
+            f"{file} is whole, its writer was only killed, or is at work: go on with --resume, or read it as it is"
         )
     print(f"{file}: restored {recover(file)} episodes")
     return 0
