@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, Self, get_args
 
 import numpy as np
 from gymnasium.spaces import Box
@@ -90,6 +90,8 @@ def collect(
     is full; a `Fault` if the policy or the environment fails, or with `skip` if 20 episodes
     of each environment in a row fail, or all of them.
     """
+    if on_failure not in get_args(OnFailure):
+        raise InputError(f"on_failure must be stop or skip, got {on_failure!r}")
     info = info if seed is None else replace(info, seed=seed)
     first = _first_seed(info, episodes, steps)
     out = Path(out)
@@ -204,8 +206,16 @@ def is_complete(
 
 
 def _part(episodes: int | None, steps: int | None, shard: tuple[int, int]) -> tuple[int | None, int | None]:
-    """The numbers of episodes and steps for one shard, from those for all shards."""
+    """The numbers of episodes and steps for one shard, from those for all shards.
+
+    Raises InputError if there is no such shard, or no episode is left for it.
+    """
     number, shards = shard
+    if number not in range(min(shards, episodes or shards)):
+        raise InputError(
+            f"shard must be (k, K) with 0 <= k < K, and K at most the number of episodes, got {shard}"
+            + ("" if episodes is None else f" for {episodes}")
+        )
     return (
         None if episodes is None else len(range(number, episodes, shards)),
         None if steps is None else -(-steps // shards),

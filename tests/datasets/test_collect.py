@@ -280,6 +280,17 @@ def test_how_much_has_to_be_said(tmp_path: Path, wanted: dict[str, int]) -> None
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [{"shard": (3, 2)}, {"shard": (-1, 2)}, {"shard": (2, 3)}, {"shard": (0, 0)}, {"on_failure": "raise"}],
+)
+def test_what_can_not_be_asked_for_leaves_no_file(tmp_path: Path, asked: dict[str, Any]) -> None:
+    envs = counting_envs(2)
+    with pytest.raises(InputError, match=next(iter(asked))):
+        collect(Cycling(), envs, tmp_path / "a.h5", info_of(envs, seed=0), episodes=2, **asked)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_policy_that_fails_leaves_no_file(tmp_path: Path) -> None:
     class Broken:
         def act(self, obs: Any, **_: Any) -> Any:
