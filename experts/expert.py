@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 from gymnasium import spaces
 from torch import Tensor
 
@@ -87,13 +86,10 @@ class Expert:
         A single observation (*obs_shape) gives a single action. Dict observations are dicts of arrays, or rows of a
         structured array, which is what the policy itself is given. `imitate.experts.sb3.acting.AgentPolicy` says what
         `deterministic` means for each algorithm. Samples come from the expert's own generator, which `seed` restarts.
+
+        Raises InputError for observations of another shape, without a key, or with NaN.
         """
-        if isinstance(obs, Mapping | tuple):
-            batch, single = batch_of(as_fields(self.observation_space), obs)
-        else:
-            obs = np.asarray(obs)
-            single = obs.ndim == len(self.observation_space.shape or ())
-            batch = obs[None] if single else obs
+        batch, single = batch_of(as_fields(self.observation_space), obs)
         actions = self.policy.act(batch, deterministic=deterministic)
         return actions[0] if single else actions
 

@@ -14,6 +14,7 @@ from structured import Told
 
 from imitate.envs.fields import as_fields, batch_of
 from imitate.errors import InputError
+from imitate.experts.load import load_expert
 from imitate.nn.policy import ActorPolicy
 
 
@@ -120,6 +121,21 @@ def test_what_is_no_observation_is_said_and_gives_no_action() -> None:
         numbered.predict(np.array([1.0, 1.5]))
     with pytest.raises(InputError, match=r"'digit' of an observation holds 1\.5"):
         policy.predict(obs | {"hand": obs["hand"] | {"digit": 1.5}})
+
+
+@pytest.mark.parametrize("spec", ["CartPole-v1:ppo", "random"])
+def test_an_expert_refuses_what_is_no_observation_too(spec: str) -> None:
+    expert = load_expert(spec, env_id="CartPole-v1")
+    for wrong, said in (
+        ([0.0, np.nan, 0.0, 0.0], "NaN"),
+        (np.full((2, 4), np.inf), "infinite"),
+        (np.zeros(3), r"wanted numbers of shape \(4,\) or \(N, 4\)"),
+        (np.zeros((2, 2, 4)), "wanted numbers of shape"),
+        (["a", "b", "c", "d"], "wanted numbers"),
+        ((np.zeros(4), {}), r"of env.reset\(\), take the first part"),
+    ):
+        with pytest.raises(InputError, match=said):
+            expert.predict(wrong)
 
 
 def test_rows_are_taken_by_their_names() -> None:
