@@ -11,8 +11,8 @@ import numpy as np
 from gymnasium import spaces
 
 from imitate.datasets.trajectory import Policy
-from imitate.envs.fields import all_finite
-from imitate.envs.spaces import Array, Space, beyond, values_of
+from imitate.envs.fields import LEAVES, all_finite
+from imitate.envs.spaces import Array, Space, beyond, kind, values_of
 from imitate.errors import Fault, InputError, raised
 
 __all__ = ["Ask", "Askable", "acting", "asking"]
@@ -33,23 +33,34 @@ def asking(policy: Askable, space: Space, *, deterministic: bool = True, who: st
 
     A policy that was trained for wider bounds than the space's is clipped to these.
 
-    The function raises a `Fault` if the policy raises anything except KeyboardInterrupt, or if its answer is not N
-    actions of the space: another shape, NaN, a fraction instead of a discrete action, or an action outside the space.
-    None of them reaches an environment.
+    Raises InputError, here or when first asked, if the policy has spaces and they are not of the same `kind` as the
+    environment's. The function raises a `Fault` if the policy raises anything except KeyboardInterrupt, or if its
+    answer is not N actions of the space: another shape, NaN, a fraction instead of a discrete action, or an action
+    outside the space. None of them reaches an environment.
     """
     source = getattr(policy, "source", "")
     who = f"the expert {source}" if source else who
     act = acting(policy)
     shape, dtype = space.shape or (), space.dtype
-    is_wider = beyond(getattr(policy, "action_space", space), space)
+    trained = getattr(policy, "action_space", space)
+    if isinstance(trained, LEAVES) and kind(trained) != kind(space):
+        raise InputError(f"{who} is not for this environment: it acts in {trained}, not in {space}")
+    is_wider = beyond(trained, space)
     is_sound = _soundness(space, clipped=is_wider)
 
     def ask(obs: Array) -> Array:
         try:
             given = act(obs, deterministic)
-        except (InputError, KeyboardInterrupt):
+        except KeyboardInterrupt:
             raise
         except BaseException as error:
+            seen = getattr(policy, "observation_space", None)
+            if isinstance(seen, LEAVES) and seen.shape != obs.shape[1:]:
+                raise InputError(
+                    f"{who} is not for this environment: it observes {seen}, not rows of shape {obs.shape[1:]}"
+                ) from error
+            if isinstance(error, InputError):
+                raise
             raise Fault(f"{raised(who, error)}{_given(obs, error)}") from error
         actions: Array = given
         if type(given) is not np.ndarray or given.dtype != dtype or given.shape != (len(obs), *shape):

@@ -262,6 +262,7 @@ class _Watched:
         self._act = acting(policy)  # which gives a user's code copies, and not what is recorded
         self.source: str = getattr(policy, "source", "")  # names it in messages
         self.action_space = getattr(policy, "action_space", envs.single_action_space)
+        self.observation_space = getattr(policy, "observation_space", envs.single_observation_space)
         self._envs = envs
         self._writer = writer
         self._steps = writer.num_steps  # recorded, or in unfinished episodes

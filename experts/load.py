@@ -15,7 +15,7 @@ import gymnasium as gym
 
 from imitate.datasets.asking import acting
 from imitate.datasets.play import RandomPolicy
-from imitate.envs.make import make_env, resolve_env_id
+from imitate.envs.make import check_id, make_env, resolve_env_id
 from imitate.envs.spaces import Array
 from imitate.envs.trust import bare_id, import_typed
 from imitate.errors import InputError, did_you_mean, raised
@@ -76,6 +76,8 @@ def load_expert(
     Raises InputError if there is no such expert, if its file is damaged, if it can't be rebuilt without running its
     code, or if its spaces differ from the environment's.
     """
+    if env_id is not None:
+        check_id(env_id)
     statistics = None if vecnormalize is None else str(carried.get(str(vecnormalize), vecnormalize))
     asked = Asked(str(spec), env_id, env_kwargs, statistics)
     found = _found(asked.spec)

@@ -22,6 +22,7 @@ from imitate.errors import InputError, check_switches, did_you_mean, one_line, r
 __all__ = [
     "MAX_EPISODE_STEPS",
     "Env",
+    "check_id",
     "is_installed",
     "is_mujoco",
     "make_env",
@@ -149,16 +150,21 @@ def stacked_frames(env: Env) -> int:
     return 1
 
 
+def check_id(env_id: object) -> None:
+    """Raise InputError for what is no id, such as an environment."""
+    if not isinstance(env_id, str):
+        raise InputError(
+            f"an environment is named by its id, got a {type(env_id).__name__}: gym.register gives one of yours an id"
+        )
+
+
 def resolve_env_id(env_id: str) -> str:
     """The registered id for `env_id`; a version that was removed is replaced by the newest one, with a notice.
 
     Raises InputError for an unknown id, naming the nearest known one, and for `module:Env-v0` if the user did not
     type the module and the environment isn't registered yet (see `imitate.envs.trust`).
     """
-    if not isinstance(env_id, str):
-        raise InputError(
-            f"an environment is named by its id, got a {type(env_id).__name__}: gym.register gives one of yours an id"
-        )
+    check_id(env_id)
     if "NoFrameskip" in env_id or env_id.startswith("ALE/"):
         import ale_py
 

@@ -6,12 +6,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
 
 from imitate.datasets.asking import asking
+from imitate.datasets.evaluation import evaluate
 from imitate.datasets.play import RandomPolicy
 from imitate.envs.trust import trust
 from imitate.errors import Fault, InputError
@@ -77,6 +79,24 @@ def test_actions_of_an_expert_that_was_trained_for_wider_bounds_are_clipped() ->
     wider = spaces.Box(-5.0, 5.0, (2,), np.float32)
     expert = SimpleNamespace(act=lambda obs: np.float32([[3, -2]] * len(obs)), action_space=wider)
     assert asking(expert, PUSH)(OBS).tolist() == [[1, 0]] * len(OBS)
+
+
+def test_a_policy_for_another_environment_is_named_with_both_spaces() -> None:
+    expert = load_expert("CartPole-v1:ppo")
+    with pytest.raises(
+        InputError,
+        match=r"^the expert CartPole-v1:ppo is not for .*: it acts in Discrete\(2\), not in Discrete\(4\)$",
+    ):
+        evaluate(expert, "LunarLander-v3", episodes=1)
+    with pytest.raises(
+        InputError, match=r"CartPole-v1:ppo is not for .*: it observes Box.*, not rows of shape \(2,\)$"
+    ):
+        asking(expert, spaces.Discrete(2))(OBS)
+
+
+def test_an_environment_is_named_by_its_id() -> None:
+    with pytest.raises(InputError, match="named by its id, got a TimeLimit"):
+        load_expert("CartPole-v1:ppo", env_id=gym.make("CartPole-v1"))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
