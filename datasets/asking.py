@@ -96,9 +96,12 @@ def acting(policy: Any) -> Callable[[Array, bool], Any]:
     """
     act = getattr(policy, "act", policy)
     if not callable(act):
+        remedy = "imitate.load_expert loads one by its name, and `lambda obs: model.predict(obs)[0]` asks one of SB3's"
+        if callable(getattr(getattr(policy, "policy", None), "act", None)):  # a learner
+            remedy = "give learner.policy"
         raise InputError(
-            f"a policy is an object with act(obs), or a function of observations, got a {type(policy).__name__}: "
-            "imitate.load_expert loads one by its name, and `lambda obs: model.predict(obs)[0]` asks one of SB3's"
+            "a policy is an object with act(obs), or a function of observations, got a "
+            f"{type(policy).__name__}: {remedy}"
         )
     makers = {type(each).__module__.partition(".")[0] for each in (policy, getattr(policy, "policy", policy))}
     given: Callable[[Array], Array] = (lambda obs: obs) if makers == {"imitate"} else np.copy

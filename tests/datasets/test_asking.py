@@ -94,6 +94,12 @@ def test_a_policy_for_another_environment_is_named_with_both_spaces() -> None:
         asking(expert, spaces.Discrete(2))(OBS)
 
 
+def test_a_learner_has_a_policy() -> None:
+    learner = SimpleNamespace(policy=RandomPolicy(TURN))
+    with pytest.raises(InputError, match=r"got a SimpleNamespace: give learner\.policy$"):
+        asking(learner, TURN)
+
+
 def test_an_environment_is_named_by_its_id() -> None:
     with pytest.raises(InputError, match="named by its id, got a TimeLimit"):
         load_expert("CartPole-v1:ppo", env_id=gym.make("CartPole-v1"))  # type: ignore[arg-type]
