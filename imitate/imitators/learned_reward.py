@@ -26,7 +26,8 @@ from torch.nn.utils import parametrize
 
 from imitate.configs.dac import DACConfig
 from imitate.configs.gail import GAILConfig, Reward
-from imitate.envs.spaces import Array, Space, check_plain, space_from_json, space_to_json
+from imitate.envs.fields import all_finite, misfit
+from imitate.envs.spaces import Array, Space, check_plain, space_from_json, space_to_json, values_of
 from imitate.errors import InputError
 from imitate.files import Number, write_json
 from imitate.imitators.airl import ShapedNet
@@ -104,16 +105,20 @@ class LearnedReward(nn.Module):
         """Rewards (B,) float32 of raw observations and successors (B, *obs_shape) and the environment's own actions
         (B, *action_shape); terminated (B,) bool: the task ended there.
 
-        Raises InputError for arrays of another shape.
+        Raises InputError for arrays of another shape, NaN, and discrete actions or observations outside their space.
         """
-        spaces_ = self.observation_space, self.action_space, self.observation_space
-        for array, space in zip((obs, actions, next_obs), spaces_, strict=True):
-            if np.shape(array) != (len(terminated), *(space.shape or ())):
-                raise InputError(
-                    f"a reward of {len(terminated)} steps takes rows of shape {space.shape}, got {np.shape(array)}"
-                )
-        tensors = (torch.from_numpy(np.asarray(array)) for array in (obs, actions, next_obs, terminated))
-        one, taken, other, ended = tensors
+        ends = np.asarray(terminated)
+        if ends.ndim != 1:
+            raise InputError(
+                f"a reward takes a batch of steps, with terminated of shape (B,), got {ends.shape}: give a single step "
+                "as a batch of 1"
+            )
+        seen, acted = self.observation_space, self.action_space
+        one, taken, other = (
+            torch.from_numpy(_rows(given, space, len(ends)))
+            for given, space in ((obs, seen), (actions, acted), (next_obs, seen))
+        )
+        ended = torch.from_numpy(ends)
         logits = self.network.judge(one, self._in_units(taken), other, ended)
         rewards = reward_of(logits + self.description.alive, self.description.form)
         found: Array = (rewards + self.description.absorbed * ended).numpy()
@@ -142,6 +147,22 @@ def load_reward(run: str | Path) -> LearnedReward:
     Raises InputError if the folder holds none, or a damaged one.
     """
     return stored_module(reward_folder(run), NAME, Description, LearnedReward).eval()
+
+
+def _rows(given: Any, space: Space, steps: int) -> Array:
+    """One row of the space for each step. Raises InputError if they are none."""
+    rows = np.asarray(given)
+    if rows.shape != (steps, *(space.shape or ())) or rows.dtype.kind not in "biuf":
+        raise InputError(f"a reward of {steps} steps takes rows of shape {space.shape}, got {rows.shape}")
+    if not all_finite(rows):
+        raise InputError("a step holds NaN or infinite numbers: correct the environment that gave it")
+    if wrong := misfit(rows, space):
+        raise InputError(f"a step {wrong}")
+    if (discrete := values_of(space)) is not None:
+        first, count = discrete
+        if (outside := rows[(rows < first) | (rows >= first + count)]).size:
+            raise InputError(f"a step holds {outside[0]:g}, which is not in {space}: correct it")
+    return rows
 
 
 def _network(architecture: Architecture, observation_space: Space, action_space: Space) -> Network:

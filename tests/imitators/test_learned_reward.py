@@ -73,6 +73,26 @@ def test_rewards_by_hand() -> None:
         linear()(obs[:, 0], actions, obs, ends)
 
 
+def test_what_is_no_step_is_one_line() -> None:
+    obs, actions, following, ends = steps(2)
+    for wrong, said in (
+        ((np.full((2, 1), np.nan), actions, following, ends), "NaN"),
+        ((obs, actions, np.full((2, 1), np.inf), ends), "NaN or infinite"),
+        ((obs[0], actions[0], following[0], ends[0]), "give a single step as a batch of 1"),
+        ((obs, [["a"], ["b"]], following, ends), r"rows of shape \(1,\)"),
+    ):
+        with pytest.raises(InputError, match=said):
+            linear()(*wrong)
+    chosen = LearnedReward(replace(linear().description, action_space=space_to_json(spaces.Discrete(2))))
+    for choice, said in (
+        (2, r"holds 2, which is not in Discrete\(2\)"),
+        (-1, "holds -1"),
+        (0.5, r"holds 0\.5"),
+    ):
+        with pytest.raises(InputError, match=said):
+            chosen(obs, np.array([0, choice]), following, ends)
+
+
 @pytest.mark.parametrize(("name", "env_id", "settings"), LEARNERS)
 def test_it_is_what_the_learner_is_paid_and_survives_the_disk(
     tmp_path: Path, name: str, env_id: str, settings: dict[str, Any]
