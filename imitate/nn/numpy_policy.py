@@ -26,10 +26,16 @@ class NumpyPolicy:
     A call takes a fraction of torch's time, since the overhead of its operations is larger than the arithmetic of a
     small network. It is a copy: training the policy further does not change it.
 
-    Raises InputError for a policy of pictures, Dict or MultiDiscrete observations, whose networks are no plain layers.
+    Raises InputError for what is no ActorPolicy, and for policies of pictures, Dict or MultiDiscrete observations,
+    whose networks are no plain layers.
     """
 
     def __init__(self, policy: ActorPolicy) -> None:
+        if not isinstance(policy, ActorPolicy):
+            raise InputError(
+                "a NumPy policy is made of an ActorPolicy, such as learner.policy or load_policy(folder), got "
+                f"{type(policy).__name__}"
+            )
         policy = copy.deepcopy(policy).cpu()
         encoder = policy.encoder
         if not isinstance(encoder, Encoder) or encoder.is_image:

@@ -45,6 +45,8 @@ def test_what_a_numpy_policy_refuses() -> None:
     for name in ("pixels", "parts"):
         with pytest.raises(InputError, match="more than linear layers"):
             NumpyPolicy(policy_of(name))
+    with pytest.raises(InputError, match=r"made of an ActorPolicy, such as learner\.policy.*, got Expert$"):
+        NumpyPolicy(load_expert("CartPole-v1:ppo"))  # type: ignore[arg-type]
     policy = NumpyPolicy(policy_of("clipped"))
     for obs, said in ((np.full(5, np.nan), "NaN"), (np.zeros(4), r"shape \(4,\)")):
         with pytest.raises(InputError, match=said):
