@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from enum import IntEnum
+from numbers import Integral
 
 import numpy as np
 
@@ -31,15 +32,17 @@ class Stream(IntEnum):
 def draw_seed(*entropy: int) -> int:
     """A 63-bit seed of these numbers, such as `draw_seed(Stream.VALIDATION, seed)`.
 
-    Zeros at the end don't count: (5,) and (5, 0) give one seed.
+    Zeros at the end don't count: (5,) and (5, 0) give one seed. Raises InputError for what is no seed.
     """
+    for number in entropy:
+        check_seed(number)
     return int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
-def check_seed(seed: int) -> None:
-    """Raise InputError for a negative seed, which NumPy's generators don't accept."""
-    if seed < 0:
-        raise InputError(f"a seed must be at least 0, got {seed}")
+def check_seed(seed: object) -> None:
+    """Raise InputError for a seed that NumPy's and torch's generators don't accept."""
+    if not isinstance(seed, Integral) or not 0 <= int(seed) < 1 << 64:
+        raise InputError(f"a seed must be a whole number from 0 to 2**64 - 1, got {seed!r}")
 
 
 def episode_seeds(seed: int, start: int = 0, stride: int = 1) -> Iterator[int]:

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from imitate.envs.seeds import check_seed
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.nn.normalize import LEAST_VARIANCE, RunningMoments
@@ -193,7 +194,11 @@ def orthogonal_(network: nn.Module, output: nn.Linear, *, output_gain: float) ->
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Networks made in this block get weights that depend on `seed` alone; torch's global generator is restored."""
+    """Networks made in this block get weights that depend on `seed` alone; torch's global generator is restored.
+
+    Raises InputError for what is no seed.
+    """
+    check_seed(seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield

@@ -47,7 +47,8 @@ def save_policy(folder: str | Path, policy: ActorPolicy) -> None:
 def load_policy(folder: str | Path, *, device: torch.device | str = "cpu") -> ActorPolicy:
     """Load the policy of a run (the best one by validation), of a policy's folder, or of `hub:ORG/REPO[@revision]`.
 
-    Raises InputError if the folder holds no policy or a damaged one, or if the hub can't give it.
+    Raises InputError if the folder holds no policy or a damaged one, if the hub can't give it, or if torch has no such
+    device here.
     """
     name, folder = Path(folder).as_posix(), Path(folder)
     if name.startswith(hub.PREFIX):
@@ -61,7 +62,12 @@ def load_policy(folder: str | Path, *, device: torch.device | str = "cpu") -> Ac
             raise InputError(f"{folder.parent} is a folder of {len(runs)} runs: name one, such as {runs[0]}")
         raise InputError(f"{folder.parent} is not a run of imitate: it has no policy; is the run finished?")
     policy = stored_module(folder, "policy", dict[str, Any], ActorPolicy.from_description)
-    return policy.to(device).eval()
+    try:
+        return policy.to(device).eval()
+    except (AssertionError, RuntimeError, TypeError) as error:
+        raise InputError(
+            f"torch can't use device {str(device)!r} here: take 'cpu', or 'cuda' if it sees a GPU ({one_line(error)})"
+        ) from error
 
 
 def stored_module(

@@ -112,7 +112,7 @@ MISTAKES = {
     "hyperparameter out of range": ("train ppo --env CartPole-v1 --gamma 1.5 --out o", "gamma"),
     "compared algorithm": ("compare --env CartPole-v1 --algorithms bcc --out o", "did you mean 'bc'"),
     "no environments": ("evaluate bc --num-envs 0", "num_envs"),
-    "seed": ("evaluate bc --seed -1", "at least 0, got -1"),
+    "seed": ("evaluate bc --seed -1", "whole number from 0 to 2**64 - 1, got -1"),
     "evaluated elsewhere": ("evaluate bc --env Acrobot-v1", "observation_space"),
     "not a number": (
         "train bc --env CartPole-v1 --demos demos.h5 --learning-rate nan --out o",
@@ -145,7 +145,7 @@ MISTAKES = {
     "no folder": ("collect CartPole-v1:ppo --episodes 1 --out no/such.h5", "create it first"),
     "seed of a collection": (
         "collect CartPole-v1:ppo --episodes 1 --seed -1 --out o",
-        "imitate: a seed must be at least 0, got -1",
+        "imitate: a seed must be a whole number from 0 to 2**64 - 1, got -1",
     ),
     "number": (
         "collect CartPole-v1:ppo --episodes two --out o",

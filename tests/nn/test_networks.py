@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from torch.distributions import Independent, Normal, TransformedDistribution
 from torch.distributions import transforms as T
 
+from imitate.envs.seeds import draw_seed
 from imitate.errors import InputError
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Categorical, Gaussian
@@ -140,6 +141,21 @@ def test_only_a_policy_replaces_the_policy_in_a_folder(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"policy.json is a file: name a folder"):
         save_policy(tmp_path / "policy.json", policy)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:99", "mps:7"])
+def test_a_device_that_is_not_here_is_one_line(tmp_path: Path, device: str) -> None:
+    save_policy(tmp_path, ActorPolicy(spaces.Discrete(2), spaces.Discrete(2)))
+    with pytest.raises(InputError, match=f"torch can't use device '{device}' here: take 'cpu'") as error:
+        load_policy(tmp_path, device=device)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("seed", [-1, None, 1.5, "1", 1 << 64])
+def test_what_is_no_seed_is_refused_by_learners_and_their_draws(seed: Any) -> None:
+    for use in (lambda: draw_seed(seed, 1), lambda: seeded(seed).__enter__()):
+        with pytest.raises(InputError, match=r"a seed must be a whole number from 0 to 2\*\*64 - 1, got"):
+            use()
 
 
 def test_weights_depend_on_the_seed_alone_and_leave_torchs_generator_alone() -> None:
