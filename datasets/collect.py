@@ -26,7 +26,7 @@ from imitate.datasets.trajectory import Policy, Trajectory
 from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
 from imitate.envs.trust import bare_id
-from imitate.envs.vec import VecEnv
+from imitate.envs.vec import VecEnv, check_envs
 from imitate.errors import Fault, InputError
 
 __all__ = ["OnFailure", "check_same", "collect", "is_complete"]
@@ -90,6 +90,7 @@ def collect(
     is full; a `Fault` if the policy or the environment fails, or with `skip` if 20 episodes
     of each environment in a row fail, or all of them.
     """
+    check_envs(envs)
     if on_failure not in get_args(OnFailure):
         raise InputError(f"on_failure must be stop or skip, got {on_failure!r}")
     info = info if seed is None else replace(info, seed=seed)

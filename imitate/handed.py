@@ -11,6 +11,7 @@ from imitate.datasets.storage.writer import DemoWriter
 from imitate.envs.spaces import kind
 from imitate.envs.vec import check_envs
 from imitate.errors import InputError
+from imitate.nn.networks import check_device
 
 __all__ = ["takes"]
 
@@ -21,8 +22,8 @@ def takes(wanted: type[Any]) -> Callable[[Making], Making]:
     """For the `__init__` of a learner, or the function that makes it, whose first argument is a config of class
     `wanted`.
 
-    It raises InputError unless it is one, and unless `envs` is a VecEnv, `demos` a DemoReader and `store` a DemoWriter,
-    both of the spaces of `envs`.
+    It raises InputError unless it is one, and unless torch can use `device`, `envs` is a VecEnv, `demos` a DemoReader
+    and `store` a DemoWriter, both of the spaces of `envs`.
     """
 
     def checked(making: Making) -> Making:
@@ -34,6 +35,7 @@ def takes(wanted: type[Any]) -> Callable[[Making], Making]:
             if not isinstance(config, wanted):
                 got = f"the class {config.__name__}" if isinstance(config, type) else type(config).__name__
                 raise InputError(f"{owner} takes {wanted.__name__}, got {got}")
+            check_device(handed.get("device", "cpu"))
             envs = handed.get("envs")
             if "envs" in handed:
                 check_envs(envs)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from imitate.envs.seeds import check_seed
 from imitate.envs.spaces import Array
-from imitate.errors import InputError
+from imitate.errors import InputError, one_line
 from imitate.nn.normalize import LEAST_VARIANCE, RunningMoments
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Encoder",
     "ValueNet",
     "channels_last",
+    "check_device",
     "is_image",
     "nature_cnn",
     "numpy_forward",
@@ -190,6 +191,16 @@ def orthogonal_(network: nn.Module, output: nn.Linear, *, output_gain: float) ->
             nn.init.orthogonal_(module.weight, output_gain if module is output else math.sqrt(2))
             assert module.bias is not None
             nn.init.zeros_(module.bias)
+
+
+def check_device(device: torch.device | str) -> None:
+    """Raise InputError unless torch can use the device here."""
+    try:
+        torch.empty(0, device=device)
+    except (AssertionError, RuntimeError, TypeError) as error:
+        raise InputError(
+            f"torch can't use device {str(device)!r} here: take 'cpu', or 'cuda' if it sees a GPU ({one_line(error)})"
+        ) from error
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from torch import nn
 from imitate import hub
 from imitate.errors import InputError, one_line
 from imitate.files import read_json, write_json
+from imitate.nn.networks import check_device
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_state, save_state
 
@@ -61,13 +62,9 @@ def load_policy(folder: str | Path, *, device: torch.device | str = "cpu") -> Ac
         if runs := sorted(path.parent for path in folder.parent.glob("*/policy")):
             raise InputError(f"{folder.parent} is a folder of {len(runs)} runs: name one, such as {runs[0]}")
         raise InputError(f"{folder.parent} is not a run of imitate: it has no policy; is the run finished?")
+    check_device(device)
     policy = stored_module(folder, "policy", dict[str, Any], ActorPolicy.from_description)
-    try:
-        return policy.to(device).eval()
-    except (AssertionError, RuntimeError, TypeError) as error:
-        raise InputError(
-            f"torch can't use device {str(device)!r} here: take 'cpu', or 'cuda' if it sees a GPU ({one_line(error)})"
-        ) from error
+    return policy.to(device).eval()
 
 
 def stored_module(

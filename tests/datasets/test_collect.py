@@ -381,3 +381,9 @@ def test_a_policy_of_ones_own_is_asked_as_everywhere_and_changes_no_record(
     else:  # nobody knows what it was trained for
         with pytest.raises(Fault, match=r"the policy answered with 2.5, which is not in Box"):
             collect(policy, envs, tmp_path / "demos.h5", info, episodes=1)
+
+
+def test_environments_that_are_no_vec_env_are_refused(tmp_path: Path) -> None:
+    envs = counting_envs(1)
+    with pytest.raises(InputError, match=r"^envs must be a vector environment .*got str"):
+        collect(Cycling(), "CartPole-v1", tmp_path / "d.h5", info_of(envs), episodes=1)  # type: ignore[arg-type]

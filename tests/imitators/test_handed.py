@@ -49,6 +49,11 @@ def test_environments_that_are_no_vec_env_are_refused(make: Any) -> None:
         DQN(DQNConfig(), envs=make("CartPole-v1"), seed=0)
 
 
+def test_a_device_that_is_not_here_is_refused() -> None:
+    with pytest.raises(InputError, match=r"^torch can't use device 'gpu' here: take 'cpu'"):
+        DQN(DQNConfig(), envs=envs_of("CartPole-v1"), seed=0, device="gpu")
+
+
 def test_environments_side_by_side_have_the_same_spaces() -> None:
     with pytest.raises(InputError, match=r"must have the same spaces, got .*Box\(3,\).*Box\(4,\)"):
         envs_of("CartPole-v1", "Pendulum-v1")
