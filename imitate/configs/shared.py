@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, fields, is_dataclass, replace
-from numbers import Integral, Real
+from dataclasses import MISSING, asdict, fields, is_dataclass, replace
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -13,7 +13,17 @@ from msgspec import Meta
 
 from imitate.errors import InputError
 
-__all__ = ["LOG_STD_RANGE", "MOST_UPDATES", "Head", "Widths", "check_ema", "convert_fields", "in_words"]
+__all__ = [
+    "LOG_STD_RANGE",
+    "MOST_UPDATES",
+    "Head",
+    "Widths",
+    "check_ema",
+    "convert_fields",
+    "converted",
+    "in_words",
+    "plain",
+]
 
 Head = Literal["categorical", "squashed", "clipped"]
 LOG_STD_RANGE = (-10.0, 2.0)
@@ -37,16 +47,40 @@ def convert_fields(config: Any) -> None:
     """
     hints = get_type_hints(type(config))
     for each in fields(config):
-        value = given = getattr(config, each.name)
-        if isinstance(given, Mapping) and each.default_factory is not MISSING:
-            value = replace(each.default_factory(), **given)
-        elif isinstance(given, Real) and not isinstance(given, bool):
-            value = int(given) if isinstance(given, Integral) else float(given)
+        given = getattr(config, each.name)
+        default = each.default_factory() if each.default_factory is not MISSING else each.default
+        if isinstance(given, Mapping) and is_dataclass(default) and not isinstance(default, type):
+            given = replace(default, **given)
         try:
-            object.__setattr__(config, each.name, msgspec.convert(value, hints[each.name]))
+            value = given if is_dataclass(given) else plain(given)
+            object.__setattr__(config, each.name, converted(value, hints[each.name]))
         except msgspec.ValidationError as error:
             got = type(given).__name__ if is_dataclass(given) else repr(given)
             raise InputError(f"{each.name} must be {in_words(hints[each.name])}, got {got}") from error
+
+
+def converted(value: Any, hint: Any) -> Any:
+    """The value as this annotation wants it; whole numbers may be written as 1e6. Raises msgspec.ValidationError."""
+    try:
+        return msgspec.convert(value, hint)
+    except msgspec.ValidationError:
+        if isinstance(value, float) and value.is_integer():
+            return msgspec.convert(int(value), hint)
+        raise
+
+
+def plain(value: Any) -> Any:
+    """The value with NumPy's numbers, paths and configs as the plain data that files hold, also within dicts and
+    sequences."""
+    if isinstance(value, Path):
+        return str(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, Mapping):
+        return {name: plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(plain, value))
+    return value.item() if getattr(value, "ndim", None) == 0 else value
 
 
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", NoneType: "None"}
@@ -64,5 +98,5 @@ def _choices(hint: Any) -> list[str]:
     if get_origin(hint) is Literal:
         return [repr(each) for each in get_args(hint)]
     if get_origin(hint) is tuple:
-        return [f"a tuple of {_WORDS[get_args(hint)[0]].removeprefix('a ')}s"]
+        return [f"a tuple of {in_words(get_args(hint)[0]).removeprefix('a ')}s"]
     return [_WORDS.get(hint) or f"a {hint.__name__}"]

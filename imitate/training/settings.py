@@ -8,13 +8,12 @@ import math
 import tomllib
 from collections.abc import Mapping
 from importlib import resources
-from pathlib import Path
 from typing import Any, get_type_hints
 
 import msgspec
 
 from imitate.algorithms import find, is_own
-from imitate.configs.shared import in_words
+from imitate.configs.shared import converted, in_words, plain
 from imitate.envs.atari import game_ids
 from imitate.errors import InputError, did_you_mean, one_line
 
@@ -113,9 +112,9 @@ def make_plain(settings: Any) -> None:
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
         try:
-            plain = msgspec.convert(_plain(value), types[field.name])
-            if isinstance(plain, dict):
-                json.dumps(plain)
+            made = converted(plain(value), types[field.name])
+            if isinstance(made, dict):
+                json.dumps(made)
         except (msgspec.ValidationError, TypeError) as error:
             got = repr(value) if len(repr(value)) < 80 else f"a {type(value).__name__}"
             why = f" ({error})" if isinstance(error, TypeError) else ""
@@ -123,20 +122,7 @@ def make_plain(settings: Any) -> None:
             raise InputError(
                 f"{field.name} must be {in_words(types[field.name])}, got {got}{why}{remedy}"
             ) from error
-        object.__setattr__(settings, field.name, plain)
-
-
-def _plain(value: Any) -> Any:
-    """The value with NumPy's numbers, paths and configs made plain, also within dicts and sequences."""
-    if isinstance(value, Path):
-        return str(value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
-    if isinstance(value, Mapping):
-        return {name: _plain(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return tuple(map(_plain, value)) if isinstance(value, tuple) else list(map(_plain, value))
-    return value.item() if getattr(value, "ndim", None) == 0 else value
+        object.__setattr__(settings, field.name, made)
 
 
 def make_config(algorithm: str, values: Mapping[str, Any]) -> Any:
@@ -146,7 +132,7 @@ def make_config(algorithm: str, values: Mapping[str, Any]) -> Any:
     """
     config = find(algorithm).config
     try:
-        return msgspec.convert(_over_defaults(algorithm, config, _plain(values)), config)
+        return msgspec.convert(_over_defaults(algorithm, config, plain(values)), config)
     except (msgspec.ValidationError, TypeError) as error:  # TypeError: a user's own config lacks a value
         raise InputError(f"hyperparameters of {algorithm} that can't be used: {one_line(error)}") from error
 
