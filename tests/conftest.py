@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,14 @@ def in_this_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     """Files are checked in the test's own process, which is so large that a fork takes longer than many tests."""
     if request.node.get_closest_marker("forks") is None:
         monkeypatch.setattr("imitate.datasets.storage.contain.FORKS", False)
+
+
+@pytest.fixture
+def at_a_terminal() -> Iterator[None]:
+    """SIGHUP does what it does in a terminal, where nohup would ignore it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture

@@ -76,18 +76,17 @@ def test_too_many_open_files(
 
 
 @posix
-@pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
-)
+@pytest.mark.usefixtures("at_a_terminal")
+@pytest.mark.parametrize(("name", "status"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
 def test_an_interrupted_comparison_says_so_with_its_status(
-    number: int,
+    name: str,
     status: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     def interrupted(*args: object, **kwargs: object) -> None:  # noqa: ARG001
-        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), getattr(signal, name))
         time.sleep(1)
 
     monkeypatch.setattr("imitate.compare.compare", interrupted)

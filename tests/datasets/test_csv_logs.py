@@ -195,7 +195,6 @@ def test_runs_that_begin_together_read_one_copy(tmp_path: Path, monkeypatch: pyt
 
     def late(_: Path, copy: Path, **__: Any) -> None:
         if refused:
-            copy.parent.mkdir(parents=True)
             copy.write_text("the other one's")
         refused.append(copy)
         raise InputError(f"{copy} exists already: choose another name")

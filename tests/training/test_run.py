@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import signal
 from pathlib import Path
 from types import SimpleNamespace
@@ -117,17 +118,17 @@ def test_the_last_validation_is_paid_for_before_any_was_seen(tmp_path: Path) -> 
     assert len((tmp_path / "evaluations.jsonl").read_text().splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGINT, None), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
-)
+@pytest.mark.skipif(os.name != "posix", reason="of POSIX signals")
+@pytest.mark.usefixtures("at_a_terminal")
+@pytest.mark.parametrize(("name", "status"), [("SIGINT", None), ("SIGTERM", 143), ("SIGHUP", 129)])
 def test_an_interrupted_run_saves_and_resuming_finishes_it(
-    tmp_path: Path, number: signal.Signals, status: int | None
+    tmp_path: Path, name: str, status: int | None
 ) -> None:
     learner = counter()
 
     def interrupt(_spent: int, _metrics: dict[str, float]) -> None:
         if learner.env_steps == 30:
-            signal.raise_signal(number)
+            signal.raise_signal(getattr(signal, name))
 
     run = Run(learner, tmp_path, budget=100, progress=interrupt)
     if status is None:
