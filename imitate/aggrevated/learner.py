@@ -31,13 +31,13 @@ from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array, check_plain
 from imitate.envs.vec import VecEnv
 from imitate.experts.values.critics import QOracle
-from imitate.handed import takes
 from imitate.imitators.bc import imitation_loss, new_policy
 from imitate.imitators.roll_in.roll_in import RollIn
 from imitate.imitators.roll_in.student import Student
 from imitate.imitators.roll_in.teachers import Teacher, Teachers
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
+from imitate.rl.handed import takes
 
 __all__ = ["AggreVaTeD", "AggreVaTeDConfig"]
 

@@ -28,11 +28,11 @@ from imitate.datasets.asking import Askable
 from imitate.datasets.storage.writer import DemoWriter
 from imitate.envs.vec import VecEnv
 from imitate.experts.values.fqe import discounted_sums
-from imitate.handed import takes
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.refit import refit, with_head
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.budget import progress_of
+from imitate.rl.handed import takes
 from imitate.rl.ppo import PPO
 
 __all__ = ["LOKI", "LOKIConfig"]

@@ -24,11 +24,11 @@ from imitate.datasets.storage.writer import DemoWriter
 from imitate.envs.seeds import draw_seed, episode_seeds
 from imitate.envs.vec import VecEnv
 from imitate.experts.values.critics import QOracle
-from imitate.handed import takes
 from imitate.imitators.bc import new_policy
 from imitate.imitators.roll_in.student import Student
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
+from imitate.rl.handed import takes
 from imitate.rl.paired import LEAST_PAIRS, paired, played, wins
 
 __all__ = ["Trial"]

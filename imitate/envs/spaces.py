@@ -127,7 +127,7 @@ def check_plain(learner: str, observation_space: Space, action_space: Space) -> 
 
 
 def kind(space: Space) -> str:
-    """The space without its bounds and without the width of its floats, such as "Box(4,) of floats".
+    """The space without its bounds and without the width of its numbers, such as "Box(4,) of floats".
 
     A policy fits an environment if the kinds of their spaces are equal: observations are converted, actions clipped.
     """
@@ -136,6 +136,11 @@ def kind(space: Space) -> str:
         return f"Dict({', '.join(f'{name}: {kind(part)}' for name, part in space.items())})"
     if isinstance(space, spaces.Box):
         return f"Box{space.shape} of {'floats' if space.dtype.kind == 'f' else space.dtype}"
+    if isinstance(space, spaces.MultiBinary):
+        return f"MultiBinary({list(space.shape)})"
+    if (values := values_of(space)) is not None:
+        first, count = (np.asarray(each).tolist() for each in values)
+        return f"{type(space).__name__}({count}{f', start={first}' if np.any(first) else ''})"
     return str(space)
 
 

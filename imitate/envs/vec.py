@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -49,7 +49,6 @@ class Step(NamedTuple):
     final_obs: Array
 
 
-@runtime_checkable
 class VecEnv(Protocol):
     """N environments, stepped together.
 
@@ -73,7 +72,8 @@ class VecEnv(Protocol):
 
 def check_envs(envs: object) -> None:
     """Raise InputError unless this is a VecEnv. Those of Gymnasium and Stable-Baselines3 seed no single episode."""
-    if not isinstance(envs, VecEnv):
+    # Since Python 3.12 isinstance would not see what a wrapper passes on by `__getattr__`.
+    if not all(hasattr(envs, name) for name in (*VecEnv.__annotations__, "reset", "step", "close")):
         raise InputError(
             f"envs must be a vector environment of this package, got {type(envs).__name__}: give, for example, "
             'SyncVecEnv([lambda: make_env("CartPole-v1")] * 8) of imitate.envs'
@@ -100,7 +100,8 @@ class SyncVecEnv:
     is still returned, and the next one raises.
     """
 
-    def __init__(self, env_fns: Sequence[Callable[[], Env]]) -> None:
+    def __init__(self, env_fns: Iterable[Callable[[], Env]]) -> None:
+        env_fns = list(env_fns)
         if not env_fns:
             raise InputError("num_envs must be at least 1, got 0")
         if not all(map(callable, env_fns)):

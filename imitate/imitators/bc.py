@@ -26,7 +26,6 @@ from imitate.datasets.trajectory import tensor_of
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array, values_of
 from imitate.errors import InputError
-from imitate.handed import takes
 from imitate.nn.adam import Adam
 from imitate.nn.average import Average
 from imitate.nn.distributions import Distribution, Gaussian
@@ -35,6 +34,7 @@ from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
 from imitate.nn.whitening import Whitening
+from imitate.rl.handed import takes
 
 __all__ = ["BC", "BCConfig", "agreement", "bc_loss", "imitation_loss", "mean_agreement", "new_policy"]
 

@@ -30,7 +30,6 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
-from imitate.handed import takes
 from imitate.imitators.absorbing import endings, share_of_demos, share_of_replay
 from imitate.imitators.architecture import Architecture, Kind
 from imitate.imitators.discriminator import bce, reward_of
@@ -41,6 +40,7 @@ from imitate.nn.networks import Encoder, seeded
 from imitate.nn.normalize import RunningMoments
 from imitate.rl.batches import Batch, replay_of
 from imitate.rl.continuous import check_continuous
+from imitate.rl.handed import takes
 from imitate.rl.sac import SAC
 
 __all__ = ["DAC", "DACConfig", "PairNet", "zero_centred_penalty"]

@@ -25,13 +25,13 @@ from imitate.datasets.storage.writer import DemoWriter
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import values_of
 from imitate.envs.vec import VecEnv
-from imitate.handed import takes
 from imitate.imitators.bc import new_policy
 from imitate.imitators.roll_in.roll_in import RollIn
 from imitate.imitators.roll_in.student import Student
 from imitate.imitators.roll_in.teachers import Teacher, Teachers, teacher_of
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
+from imitate.rl.handed import takes
 
 __all__ = ["DAgger", "DAggerConfig"]
 

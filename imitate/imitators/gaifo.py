@@ -19,13 +19,13 @@ from torch import Tensor
 
 from imitate.configs.dac import DACConfig
 from imitate.configs.gaifo import GAIfOConfig
-from imitate.handed import takes
 from imitate.imitators.architecture import Kind
 from imitate.imitators.dac import DAC, PairNet
 from imitate.imitators.noisy import warn_of_noise
 from imitate.nn.networks import Encoder
 from imitate.nn.normalize import RunningMoments
 from imitate.rl.batches import Batch
+from imitate.rl.handed import takes
 
 __all__ = ["ChangeNet", "GAIfO", "GAIfOConfig"]
 

@@ -33,7 +33,6 @@ from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
-from imitate.handed import takes
 from imitate.imitators.absorbing import absorbed_share, endings, share_of_demos
 from imitate.imitators.airl import ShapedNet
 from imitate.imitators.bc import BC, BCConfig, new_policy
@@ -45,6 +44,7 @@ from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.a2c import A2C
 from imitate.rl.budget import rounds
+from imitate.rl.handed import takes
 from imitate.rl.ppo import PPO
 from imitate.rl.reinforce import REINFORCE
 from imitate.rl.rollout import Rollout

@@ -36,13 +36,13 @@ from imitate.configs.iq import IQConfig
 from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
-from imitate.handed import takes
 from imitate.imitators.absorbing import share_of_demos, share_of_replay
 from imitate.imitators.noisy import warn_of_noise
 from imitate.nn.distributions import sample_gaussian, sample_softmax
 from imitate.rl.batches import Batch, means, replay_of
 from imitate.rl.continuous import check_continuous
 from imitate.rl.dqn import DQN
+from imitate.rl.handed import takes
 from imitate.rl.replay import Replay
 from imitate.rl.sac import SAC
 

@@ -29,10 +29,10 @@ from imitate.datasets.asking import Askable, asking
 from imitate.envs.spaces import Array, Space
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
-from imitate.handed import takes
 from imitate.nn.q_net import QNet
 from imitate.rl.batches import Batch
 from imitate.rl.dqn import DQN
+from imitate.rl.handed import takes
 
 __all__ = ["QDagger", "QDaggerConfig", "distillation_loss"]
 

@@ -26,12 +26,12 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
-from imitate.handed import takes
 from imitate.imitators.noisy import warn_of_noise
 from imitate.rl.batches import replay_of
 from imitate.rl.budget import rounds
 from imitate.rl.continuous import check_continuous
 from imitate.rl.dqn import DQN
+from imitate.rl.handed import takes
 from imitate.rl.sac import SAC
 
 __all__ = ["SQIL", "SQILConfig", "rewards_of"]

@@ -24,7 +24,6 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array, check_plain
 from imitate.errors import InputError
-from imitate.handed import takes
 from imitate.nn.average import blend
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
@@ -32,6 +31,7 @@ from imitate.nn.stacked import CriticShape
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.batches import Batch, batch_of, means, parted, replay_of
 from imitate.rl.continuous import Critics, PolicyNet, critic_loss
+from imitate.rl.handed import takes
 from imitate.rl.td3 import first_value, smoothed_targets
 
 __all__ = ["TD3BC", "TD3BCConfig", "actor_gradient"]

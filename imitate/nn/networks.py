@@ -196,7 +196,7 @@ def orthogonal_(network: nn.Module, output: nn.Linear, *, output_gain: float) ->
 def check_device(device: torch.device | str) -> None:
     """Raise InputError unless torch can use the device here."""
     try:
-        torch.empty(0, device=device)
+        torch.empty(0, device=torch.device(device))
     except (AssertionError, RuntimeError, TypeError) as error:
         raise InputError(
             f"torch can't use device {str(device)!r} here: take 'cpu', or 'cuda' if it sees a GPU ({one_line(error)})"

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from imitate.configs.a2c import A2CConfig
 from imitate.envs.vec import VecEnv
-from imitate.handed import takes
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.normalize import ReturnScaler
 from imitate.rl.budget import rounds
+from imitate.rl.handed import takes
 from imitate.rl.on_policy import OnPolicy, evaluate_actor_critic, least_steps
 from imitate.rl.returns import standardized
 from imitate.rl.rollout import Rollout

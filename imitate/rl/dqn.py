@@ -23,7 +23,6 @@ from imitate.configs.dqn import DQNConfig
 from imitate.envs.spaces import Array, check_plain
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
-from imitate.handed import takes
 from imitate.nn.adam import Adam
 from imitate.nn.average import Average, blend
 from imitate.nn.graphed import Graphed
@@ -34,6 +33,7 @@ from imitate.nn.stacked import Stack
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.actor import on_device
 from imitate.rl.batches import Batch
+from imitate.rl.handed import takes
 from imitate.rl.off_policy import OffPolicy, Tutor
 from imitate.rl.prioritized import PrioritizedReplay, importance_weights
 from imitate.rl.replay import Replay, Samples

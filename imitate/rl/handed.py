@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -27,12 +28,13 @@ def takes(wanted: type[Any]) -> Callable[[Making], Making]:
     """
 
     def checked(making: Making) -> Making:
-        owner = making.__qualname__.removesuffix(".__init__")
+        owner, signature = making.__qualname__.removesuffix(".__init__"), inspect.signature(making)
 
         @functools.wraps(making)
         def make(*args: Any, **handed: Any) -> Any:
-            config = handed.get("config", args[-1] if args else None)  # before it there may be `self`
-            if not isinstance(config, wanted):
+            # Python's own TypeError names what is missing or unknown.
+            config = signature.bind_partial(*args, **handed).arguments.get("config", making)
+            if config is not making and not isinstance(config, wanted):
                 got = f"the class {config.__name__}" if isinstance(config, type) else type(config).__name__
                 raise InputError(f"{owner} takes {wanted.__name__}, got {got}")
             check_device(handed.get("device", "cpu"))

@@ -28,7 +28,6 @@ from imitate.configs.ppo import PPOConfig
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
-from imitate.handed import takes
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Gaussian
 from imitate.nn.graphed import Graphed
@@ -37,6 +36,7 @@ from imitate.nn.policy import ActorPolicy
 from imitate.nn.refit import with_head
 from imitate.rl.budget import progress_of
 from imitate.rl.fit_by_play import fit_by_play
+from imitate.rl.handed import takes
 from imitate.rl.on_policy import Guide, OnPolicy, evaluate_actor_critic, least_steps
 from imitate.rl.returns import explained_variance, standardized
 from imitate.rl.rollout import Rollout

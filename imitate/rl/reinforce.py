@@ -17,12 +17,12 @@ from imitate.configs.reinforce import REINFORCEConfig
 from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
-from imitate.handed import takes
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.normalize import RunningMoments
 from imitate.rl.actor import encode
 from imitate.rl.budget import progress_of
+from imitate.rl.handed import takes
 from imitate.rl.on_policy import OnPolicy
 from imitate.rl.returns import discounted_returns, explained_variance, standardized
 from imitate.rl.rollout import Rollout, whole_episodes

@@ -23,11 +23,11 @@ from imitate.configs.shared import LOG_STD_RANGE
 from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
-from imitate.handed import takes
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Gaussian, sample_gaussian
 from imitate.rl.batches import Batch
 from imitate.rl.continuous import ActorCritic, Graded, critic_loss, soft_targets
+from imitate.rl.handed import takes
 
 __all__ = [
     "SAC",

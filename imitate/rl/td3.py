@@ -20,11 +20,11 @@ from imitate.configs.td3 import TD3Config
 from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
-from imitate.handed import takes
 from imitate.nn.average import blend
 from imitate.nn.stacked import Stack
 from imitate.rl.batches import Batch
 from imitate.rl.continuous import ActorCritic, Critics, critic_loss, soft_targets
+from imitate.rl.handed import takes
 
 __all__ = ["TD3", "TD3Config", "first_value", "smoothed_targets"]
 

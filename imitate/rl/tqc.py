@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from imitate.configs.tqc import TQCConfig
-from imitate.handed import takes
 from imitate.rl.batches import Batch
+from imitate.rl.handed import takes
 from imitate.rl.sac import SAC, Reading
 
 __all__ = ["TQC", "TQCConfig", "mean_value", "quantile_loss", "truncated_targets"]

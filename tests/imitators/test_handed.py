@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +50,32 @@ def test_environments_that_are_no_vec_env_are_refused(make: Any) -> None:
         DQN(DQNConfig(), envs=make("CartPole-v1"), seed=0)
 
 
-def test_a_device_that_is_not_here_is_refused() -> None:
-    with pytest.raises(InputError, match=r"^torch can't use device 'gpu' here: take 'cpu'"):
-        DQN(DQNConfig(), envs=envs_of("CartPole-v1"), seed=0, device="gpu")
+def test_what_is_forgotten_is_named_by_python() -> None:
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'config'"):
+        DQN(envs=envs_of("CartPole-v1"), seed=0)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'seed'"):
+        DQN(DQNConfig(), envs=envs_of("CartPole-v1"))  # type: ignore[call-arg]
+
+
+class Passing:
+    """A wrapper that passes everything on."""
+
+    def __init__(self, envs: SyncVecEnv) -> None:
+        self._envs = envs
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._envs, name)
+
+
+def test_a_wrapper_of_a_vec_env_is_one() -> None:
+    made: Any = (partial(make_env, "CartPole-v1") for _ in range(2))
+    assert DQN(DQNConfig(), envs=Passing(SyncVecEnv(made)), seed=0).sampler.envs.num_envs == 2  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("device", ["gpu", None])
+def test_a_device_that_is_not_here_is_refused(device: Any) -> None:
+    with pytest.raises(InputError, match=rf"^torch can't use device '{device}' here: take 'cpu'"):
+        DQN(DQNConfig(), envs=envs_of("CartPole-v1"), seed=0, device=device)
 
 
 def test_environments_side_by_side_have_the_same_spaces() -> None:

@@ -39,6 +39,10 @@ def test_kinds_leave_out_bounds_and_the_width_of_floats() -> None:
     cartpole = gym.make("CartPole-v1").observation_space
     assert kind(BARE) == kind(cartpole) == "Box(4,) of floats"
     assert kind(of_floats(np.float64)) == kind(of_floats(np.float32))
+    assert kind(spaces.Discrete(2)) == kind(spaces.Discrete(2, dtype=np.int32)) == "Discrete(2)"
+    assert kind(spaces.MultiBinary(4)) == kind(spaces.MultiBinary([4])) == "MultiBinary([4])"
+    parts = [spaces.MultiDiscrete([2, 3], dtype=dtype) for dtype in (np.int64, np.int32)]
+    assert kind(parts[0]) == kind(parts[1]) == "MultiDiscrete([2, 3])"
     unlike = [
         spaces.Box(0, 255, (4,), np.uint8),
         spaces.Box(-1, 1, (3,)),

@@ -26,8 +26,8 @@ from imitate.envs.seeds import draw_seed, episode_seeds
 from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv, VecEnv
 from imitate.errors import InputError
-from imitate.handed import takes
 from imitate.nn.policy import ActorPolicy
+from imitate.rl.handed import takes
 
 __all__ = ["AggreVaTe"]
 

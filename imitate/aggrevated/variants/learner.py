@@ -25,13 +25,13 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 from imitate.experts.values.critics import QOracle
-from imitate.handed import takes
 from imitate.imitators.bc import imitation_loss
 from imitate.imitators.roll_in.roll_in import Labelled
 from imitate.imitators.roll_in.student import Student
 from imitate.imitators.roll_in.teachers import Teacher
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
+from imitate.rl.handed import takes
 
 __all__ = ["Variant", "VariantConfig"]
 

@@ -24,10 +24,10 @@ from imitate.datasets.asking import Askable
 from imitate.envs.seeds import draw_seed, episode_seeds
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
-from imitate.handed import takes
 from imitate.imitators.guided.learner import Guided
 from imitate.imitators.guided.residual import Residual
 from imitate.nn.policy import ActorPolicy
+from imitate.rl.handed import takes
 from imitate.rl.paired import LEAST_PAIRS, lead, paired, played, wins
 
 __all__ = ["HandOver"]
