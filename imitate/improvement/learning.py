@@ -19,7 +19,7 @@ from imitate.improvement.study import Study
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stored_policy import load_policy
 from imitate.rl.paired import LEAST_PAIRS
-from imitate.training.execute import execute
+from imitate.training.execute import as_begun, execute
 from imitate.training.process import cpu_seconds
 
 __all__ = ["train"]
@@ -92,7 +92,7 @@ def _execute(
     limit = journal.spent_by(learner) + journal.left - reserved
     try:
         run = experiment(learner, study.task, study.expert.env_kwargs, steps)
-        run = replace(run, budget=max(min(limit, steps), 1))
+        run = as_begun(replace(run, budget=max(min(limit, steps), 1)), folder)
         study.expert.seed(0)
         logger.info("%s learns, up to %d steps", learner, min(until, run.budget))
         experts, resume = [study.expert], folder.exists()

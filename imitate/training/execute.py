@@ -24,9 +24,9 @@ from imitate.training.run import Progress, Run, Snapshot
 from imitate.training.settings import make_config
 from imitate.training.validation import validation_of
 
-__all__ = ["beginning", "check_folder", "execute", "make_learner"]
+__all__ = ["as_begun", "beginning", "check_folder", "execute", "make_learner"]
 
-_MAY_CHANGE = ("device", "budget", "hyperparameters.total_steps")
+_MAY_CHANGE = ("device", "backend", "checkpoint_every", "budget", "hyperparameters.total_steps")
 """Settings in which a resumed run may differ; `total_steps` follows the budget."""
 
 
@@ -52,7 +52,7 @@ def execute(
     until     pause before more than so many steps of the budget are spent, to be resumed later
     go_on     the command that goes on, for messages; by default `imitate train --resume`
 
-    A resumed run may have another device and budget, and files whose folders have moved.
+    A resumed run may have another device, backend and budget, and files whose folders have moved.
 
     Raises InputError if `out` exists (and `resume` is not set), if the run in it has other settings, if another process
     trains there, if inputs don't fit together, if the budget is too small for one update, and if learning diverges.
@@ -84,6 +84,21 @@ def check_folder(out: Path, *, resume: bool) -> None:
     there = next(parent for parent in (out.absolute(), *out.absolute().parents) if parent.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
         raise InputError(f"{out} can't be written in {there}: choose another --out")
+
+
+def as_begun(experiment: Experiment, out: Path) -> Experiment:
+    """The experiment with the hyperparameters and environments that the run in `out` began with, if there is one: a
+    preset may be another since."""
+    if not (out / "config.json").exists():
+        return experiment
+    begun = Experiment.read(out / "config.json")
+    steps = {name: n for name, n in experiment.hyperparameters.items() if name == "total_steps"}
+    kept = ("num_envs", "episodic_life", "clip_rewards", "eval_every", "eval_episodes", "validate_by")
+    return replace(
+        experiment,
+        hyperparameters=begun.hyperparameters | steps,
+        **{name: getattr(begun, name) for name in kept},
+    )
 
 
 def _check_same(experiment: Experiment, out: Path) -> None:

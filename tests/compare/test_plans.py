@@ -19,6 +19,7 @@ from imitate.compare.plan.comparison import Job, jobs
 from imitate.envs.seeds import TEST_SEED, Stream, draw_seed, episode_seeds
 from imitate.errors import InputError
 from imitate.toml import as_toml
+from imitate.training.execute import execute
 
 
 def run(wanted: Comparison, job: Job) -> Trained:
@@ -156,3 +157,18 @@ def test_settings_survive_toml() -> None:
     read = tomllib.loads(as_toml({"hyperparameters": settings, "env_kwargs": {}, "expert": None, "seeds": 5}))
     kept = {"lr": 1e-7, "on": True, "hidden": [64, 64], "empty": {}, "a\x7f": "\x7f"}
     assert read == {"hyperparameters": {"my:Own @wide": kept}, "seeds": 5}
+
+
+def test_a_learner_goes_on_with_the_settings_that_it_began_with(tmp_path: Path) -> None:
+    """A preset of a later version may have others."""
+    wanted = comparison("ppo", expert=None, budget=1_024, hyperparameters={"ppo": {"num_steps": 16}})
+    job = replace(jobs(wanted, tmp_path, episode_steps=100)[0], folder=tmp_path / "run")
+    learner = run(wanted, job)
+    execute(learner.run, job.folder, until=512)
+    config = job.folder / "config.json"
+    began = json.loads(config.read_text())
+    began["hyperparameters"] |= {"vf_coef": 0.125}
+    config.write_text(json.dumps(began))
+    assert learner.execute(job.folder, lambda _steps: None)
+    assert json.loads(config.read_text())["hyperparameters"]["vf_coef"] == 0.125
+    assert json.loads((job.folder / "finished.json").read_text())["env_steps"] == 1_024

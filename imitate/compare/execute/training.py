@@ -24,7 +24,7 @@ from imitate.envs.make import make_env
 from imitate.errors import InputError
 from imitate.experts import load_expert
 from imitate.nn.stored_policy import load_policy, save_policy
-from imitate.training.execute import execute, make_learner
+from imitate.training.execute import as_begun, execute, make_learner
 from imitate.training.experiment import Experiment
 from imitate.training.inputs import open_inputs, with_store
 from imitate.training.settings import has_preset
@@ -166,7 +166,7 @@ class Trained:
         if (folder / "finished.json").is_file():
             return True
         return execute(
-            self.run,
+            as_begun(self.run, folder),
             folder,
             resume=True,
             progress=lambda steps, _metrics: progress(steps),
