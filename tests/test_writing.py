@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
+from typing import Any
 
 import filelock
 import pytest
@@ -64,3 +67,19 @@ def test_a_lock_is_removed_while_it_is_held(tmp_path: Path, monkeypatch: pytest.
     with lock(tmp_path, "a test"):
         assert (tmp_path / ".lock").exists()
     assert there[0] is False
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no flock")
+def test_a_file_system_without_locks_locks_nothing_and_keeps_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock would be the existence of a file, which a killed process on another machine leaves for ever."""
+    import fcntl
+
+    def no_locks(*_: Any) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with lock(tmp_path, "a test"), lock(tmp_path, "another test"):
+        pass
+    assert list(tmp_path.iterdir()) == []
