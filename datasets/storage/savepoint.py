@@ -90,17 +90,23 @@ def savepoint_of(path: Path) -> Path:
 def locked(path: Path) -> Lock:
     """The lock of the one writer of a recording, which readers don't need.
 
-    Raises InputError if another writer has it, or the folder can't be written to.
+    Raises InputError if another writer has it, or if its file can't be opened.
     """
     real = Path(os.path.realpath(path))
+    file = real.with_name(f".{real.name}.lock")
     busy = (
         f"another recording is at work on {path}: wait for it, or call close() of the DemoWriter that was left open, "
         "in a notebook by an earlier cell"
     )
     try:
-        return Lock(real.with_name(f".{real.name}.lock"), busy)
+        return Lock(file, busy)
     except OSError as error:
-        raise InputError(f"{path} can't be written: {error.strerror or one_line(error)}") from error
+        reason = error.strerror or one_line(error)
+        if os.path.lexists(file):  # a killed writer's, perhaps of another user
+            raise InputError(
+                f"{file} can't be locked: {reason}; remove it if nobody records {path.name}"
+            ) from error
+        raise InputError(f"{path} can't be written: {reason}") from error
 
 
 def lost_power(path: Path) -> bool:

@@ -129,3 +129,14 @@ def test_an_empty_writer_does_not_remove_another_file(tmp_path: Path) -> None:
         other.write_bytes(b"precious")
         other.replace(path)
     assert path.read_bytes() == b"precious"
+
+
+def test_a_lock_that_can_not_be_opened_is_named(tmp_path: Path) -> None:
+    """As one that another user's killed writer left in a shared folder."""
+    path, left = tmp_path / "demos.h5", tmp_path / ".demos.h5.lock"
+    left.mkdir()
+    with pytest.raises(
+        InputError, match=r"can't be locked: .*; remove it if nobody records demos\.h5"
+    ) as refused:
+        DemoWriter(path, INFO)
+    assert str(left) in one_line(refused)
