@@ -27,7 +27,7 @@ from imitate.envs.spaces import Array
 from imitate.errors import InputError, one_line
 from imitate.files import Lock, atomic
 
-__all__ = ["Savepoint", "go_on", "locked", "lost_power", "recover", "savepoint_of"]
+__all__ = ["Savepoint", "go_on", "locked", "lost_power", "recover", "repair", "savepoint_of"]
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -124,7 +124,14 @@ def lost_power(path: Path) -> bool:
 def go_on(path: Path) -> None:
     """Before a recording is resumed: make its file readable if a power cut had ended it."""
     if lost_power(path):
-        recover(path)
+        with closing(locked(path)):
+            repair(path)
+
+
+def repair(path: Path) -> None:
+    """As `go_on`, for a caller that holds the file's lock: another process may have done it before."""
+    if lost_power(path):
+        _recover(path)
 
 
 def recover(path: Path) -> int:

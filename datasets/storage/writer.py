@@ -24,7 +24,7 @@ from imitate.datasets.play import unstack_frames
 from imitate.datasets.storage.fit import check_fit
 from imitate.datasets.storage.layout import FAILED, LIBVER, MOST_FAILED, claim, create, row_types
 from imitate.datasets.storage.reader import DemoReader
-from imitate.datasets.storage.savepoint import Savepoint, go_on, locked, savepoint_of
+from imitate.datasets.storage.savepoint import Savepoint, locked, repair, savepoint_of
 from imitate.datasets.storage.schema import EPISODES, DemoInfo, lowest_actions
 from imitate.datasets.storage.superblock import SIZE, end_of_file
 from imitate.datasets.storage.texts import Heap
@@ -107,9 +107,9 @@ class DemoWriter:
         Raises InputError if the file has fewer episodes, can't be read, or another writer is at work on it.
         """
         path = Path(path)
-        go_on(path)
         lock = locked(path)
         try:
+            repair(path)
             writer = cls._copied(path, episodes)
         except BaseException:
             lock.close()

@@ -33,6 +33,7 @@ from imitate.datasets import (
 )
 from imitate.datasets.storage import contain, savepoint
 from imitate.datasets.storage.savepoint import lost_power, recover, savepoint_of
+from imitate.files import Lock
 
 SECTOR = 512
 
@@ -271,6 +272,25 @@ def test_resume_repairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     with DemoReader(path) as reader:
         assert len(reader) == 21
     assert {file.name for file in tmp_path.iterdir()} == {"demos.h5", "boot"}
+
+
+@pytest.mark.parametrize("resume", [savepoint.go_on, lambda path: DemoWriter.resume(path).close()])
+def test_another_process_may_repair_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resume: Callable[[Path], None]
+) -> None:
+    path = cut(tmp_path, monkeypatch)
+    with monkeypatch.context() as patched:
+
+        def locked_second(name: Path) -> Lock:
+            patched.undo()
+            assert recover(name) == 20  # by the other process
+            return savepoint.locked(name)
+
+        patched.setattr(savepoint, "locked", locked_second)
+        patched.setattr("imitate.datasets.storage.writer.locked", locked_second)
+        resume(path)
+    with DemoReader(path) as reader:
+        assert len(reader) == 20
 
 
 def saved(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
