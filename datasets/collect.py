@@ -212,10 +212,12 @@ def _part(episodes: int | None, steps: int | None, shard: tuple[int, int]) -> tu
     Raises InputError if there is no such shard, or no episode is left for it.
     """
     number, shards = shard
-    if number not in range(min(shards, episodes or shards)):
+    if number not in range(shards):
+        raise InputError(f"shard must be (k, K) with 0 <= k < K, got {shard}")
+    if episodes is not None and number >= episodes:
         raise InputError(
-            f"shard must be (k, K) with 0 <= k < K, and K at most the number of episodes, got {shard}"
-            + ("" if episodes is None else f" for {episodes}")
+            f"shard {number} of {shards} has none of {episodes} episodes, so there is nothing to record: take at most "
+            f"{episodes} shards"
         )
     return (
         None if episodes is None else len(range(number, episodes, shards)),

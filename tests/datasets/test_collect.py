@@ -282,12 +282,20 @@ def test_how_much_has_to_be_said(tmp_path: Path, wanted: dict[str, int]) -> None
 
 @pytest.mark.parametrize(
     "asked",
-    [{"shard": (3, 2)}, {"shard": (-1, 2)}, {"shard": (2, 3)}, {"shard": (0, 0)}, {"on_failure": "raise"}],
+    [{"shard": (3, 2)}, {"shard": (-1, 2)}, {"shard": (0, 0)}, {"on_failure": "raise"}],
 )
 def test_what_can_not_be_asked_for_leaves_no_file(tmp_path: Path, asked: dict[str, Any]) -> None:
     envs = counting_envs(2)
     with pytest.raises(InputError, match=next(iter(asked))):
         collect(Cycling(), envs, tmp_path / "a.h5", info_of(envs, seed=0), episodes=2, **asked)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_shard_without_episodes_is_named(tmp_path: Path) -> None:
+    """Shards 0 and 1 have the two episodes; a third job of an array has none."""
+    envs = counting_envs(2)
+    with pytest.raises(InputError, match=r"shard 2 of 3 has none of 2 episodes.*: take at most 2 shards"):
+        collect(Cycling(), envs, tmp_path / "a.h5", info_of(envs, seed=0), episodes=2, shard=(2, 3))
     assert list(tmp_path.iterdir()) == []
 
 
