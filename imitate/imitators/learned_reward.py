@@ -152,8 +152,12 @@ def load_reward(run: str | Path) -> LearnedReward:
 def _rows(given: Any, space: Space, steps: int) -> Array:
     """One row of the space for each step. Raises InputError if they are none."""
     rows = np.asarray(given)
-    if rows.shape != (steps, *(space.shape or ())) or rows.dtype.kind not in "biuf":
-        raise InputError(f"a reward of {steps} steps takes rows of shape {space.shape}, got {rows.shape}")
+    if rows.dtype.kind not in "biuf":
+        raise InputError(f"a reward takes arrays of real numbers, got {rows.dtype}: cast it to {space.dtype}")
+    if rows.shape != (wanted := (steps, *(space.shape or ()))):
+        raise InputError(
+            f"a reward of {steps} steps takes arrays of shape {wanted}, got {rows.shape}: reshape it"
+        )
     if not all_finite(rows):
         raise InputError("a step holds NaN or infinite numbers: correct the environment that gave it")
     if wrong := misfit(rows, space):

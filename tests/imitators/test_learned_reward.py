@@ -69,7 +69,7 @@ def test_rewards_by_hand() -> None:
     positive = linear(form="positive")(obs, actions, obs, ends)
     np.testing.assert_allclose(positive, [math.log1p(math.exp(3.5)), math.log1p(math.exp(-2.5))], rtol=1e-6)
     assert given.dtype == np.float32
-    with pytest.raises(InputError, match=r"of 2 steps takes rows of shape \(1,\), got \(2,\)"):
+    with pytest.raises(InputError, match=r"of 2 steps takes arrays of shape \(2, 1\), got \(2,\): reshape"):
         linear()(obs[:, 0], actions, obs, ends)
 
 
@@ -79,7 +79,8 @@ def test_what_is_no_step_is_one_line() -> None:
         ((np.full((2, 1), np.nan), actions, following, ends), "NaN"),
         ((obs, actions, np.full((2, 1), np.inf), ends), "NaN or infinite"),
         ((obs[0], actions[0], following[0], ends[0]), "give a single step as a batch of 1"),
-        ((obs, [["a"], ["b"]], following, ends), r"rows of shape \(1,\)"),
+        ((obs, [["a"], ["b"]], following, ends), "real numbers, got <U1: cast it to float32"),
+        ((obs.astype(object), actions, following, ends), "real numbers, got object: cast it to float32"),
     ):
         with pytest.raises(InputError, match=said):
             linear()(*wrong)
