@@ -51,7 +51,8 @@ _FULL = (*DISK_FULL, errno.EROFS)
 SAVE_SHARE = 0.05
 """Of the time, for the states that `save_each` saves."""
 MOST_IDLE = 10_000
-"""Iterations in a row without a step of the environment; a learner that never counts its steps would run for ever."""
+"""Iterations in a row without a step of the environment; a learner that never counts its steps would run for ever.
+One that learns so long before its first step loses nothing: a resumed run counts anew."""
 _GROWTH = 1.5
 """Reserve for this many times the training episodes' length in a validation."""
 
@@ -216,14 +217,14 @@ class Run:
     def _iterate(self, limit: int) -> None:
         """One iteration of at most `limit` steps, then validation and checkpoint if due."""
         account, before = self.account, self.learner.env_steps
+        if self.num_envs and self._idle >= MOST_IDLE:
+            raise InputError(
+                f"the learner took no environment step in {MOST_IDLE} iterations: count steps in env_steps, take "
+                "several gradient steps in one step(), and be done once there is nothing left to learn"
+            )
         metrics = take_step(self.learner, limit, self._first)
         self._first = None
         self._idle = 0 if self.learner.env_steps > before else self._idle + 1
-        if self.num_envs and self._idle >= MOST_IDLE:
-            raise Unlawful(
-                f"the learner took no environment step in {MOST_IDLE} iterations: count steps in env_steps, and "
-                "be done once there is nothing left to learn"
-            )
         account.iterations += 1
         account.episode_steps = metrics.get("train_length", account.episode_steps)
         counts = {

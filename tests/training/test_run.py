@@ -329,7 +329,41 @@ def test_a_learner_that_never_counts_its_steps_does_not_run_for_ever(
         InputError, match="took no environment step in 5 iterations: count steps in env_steps"
     ):
         Run(Idle({}), tmp_path, budget=20, num_envs=2).finish()
-    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 4
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 5
+
+
+def test_a_learner_that_learns_long_before_its_first_step_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Pretrained(Counter):
+        """Takes 8 gradient steps, one each time, before its first step of the environment."""
+
+        pretrained = 0
+
+        def step(self, limit: int | None = None) -> dict[str, float]:
+            if self.pretrained == 8:
+                return super().step(limit)
+            self.pretrained += 1
+            return {}
+
+        def state_dict(self) -> dict[str, Any]:
+            return super().state_dict() | {"pretrained": self.pretrained}
+
+        def load_state_dict(self, state: dict[str, Any]) -> None:
+            super().load_state_dict(state)
+            self.pretrained = state["pretrained"]
+
+    def run(checkpoint: Checkpoint | None = None) -> Run:
+        learner = Pretrained(counter().policy)
+        return Run(learner, tmp_path, budget=20, num_envs=2, checkpoint=checkpoint)
+
+    monkeypatch.setattr("imitate.training.run.MOST_IDLE", 5)
+    with pytest.raises(InputError, match=r"several gradient steps in one step\(\).* are kept: go on with"):
+        run().finish()
+    assert run(Checkpoint.read(tmp_path)).finish()
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [row["iteration"] for row in rows] == list(range(1, 11))
+    assert [row["env_steps"] for row in rows] == [0] * 8 + [10, 20]
 
 
 def without(name: str) -> Any:
