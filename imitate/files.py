@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import inspect
 import json
 import math
 import os
@@ -53,14 +52,6 @@ _PARTIAL = ".partial"
 _LARGEST_JSON = 64 << 20
 _TAIL = 1 << 16  # bytes at the end of a log, which hold its last line
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP)
-
-# On a file system without locks, filelock may take a file's existence as the lock, which a process that is killed on
-# another machine leaves for ever. Version 3.30 and later can be told not to; 3.12 never does.
-_NO_MARKER: dict[str, Any] = (
-    {"fallback_to_soft": False}
-    if "fallback_to_soft" in inspect.signature(filelock.FileLock).parameters
-    else {}
-)
 
 # The umask can only be read by setting it, which other threads would notice, so read it once at import.
 _UMASK = os.umask(0o077)
@@ -154,14 +145,14 @@ class Lock:
     def __init__(self, path: Path, busy: str) -> None:
         path.parent.stat()  # filelock would create a folder that is missing
         self._path = path
-        self._held = filelock.FileLock(path, thread_local=False, **_NO_MARKER)
+        # Otherwise a file's existence could be the lock, which a process killed on another machine leaves for ever.
+        self._held = filelock.FileLock(path, thread_local=False, fallback_to_soft=False)
         try:
             self._held.acquire(timeout=0)
         except filelock.Timeout:
             raise InputError(busy) from None
-        except (NotImplementedError, OSError) as error:
-            # NotImplementedError is how the oldest versions of filelock say ENOSYS.
-            if isinstance(error, OSError) and error.errno not in _NO_LOCKS:
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
                 raise
             path.unlink(missing_ok=True)
 
