@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from contextlib import closing
+from multiprocessing import active_children
 from typing import Any
 
 import gymnasium as gym
@@ -64,6 +66,32 @@ def test_when_all_processes_of_environments_are_killed_they_are_named() -> None:
         _send(envs.pool, signal.SIGKILL)
         with pytest.raises(InputError, match=r"are gone \(number: exit code\): {0: -9, 1: -9}"):
             envs.step(np.zeros(2, int))
+
+
+@pytest.mark.parametrize("end", ["", "raise ValueError", "others = make(); del envs"])
+def test_a_script_that_closes_no_environments_ends(end: str) -> None:
+    """Their processes ignore the SIGTERM with which multiprocessing and Gymnasium end them."""
+    script = f"""
+from imitate.envs import make_vec
+def make():
+    return make_vec("CartPole-v1", 2, backend="async")
+envs = make()
+envs.reset([1, 2])
+{end}
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], timeout=60, capture_output=True, text=True, check=False
+    )
+    assert done.stderr.count("Traceback") == (end == "raise ValueError"), done.stderr
+
+
+def test_environments_that_differ_leave_no_processes() -> None:
+    before = set(active_children())
+    with pytest.raises(RuntimeError, match="not equivalent") as error:
+        ProcessPool([_From3, lambda: gym.make("CartPole-v1")])
+    for process in set(active_children()) - before:
+        process.join(10)
+        assert not process.is_alive(), error
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -6,10 +6,12 @@ import errno
 import os
 import signal
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from multiprocessing import active_children
+from multiprocessing.process import BaseProcess
+from multiprocessing.util import Finalize
 from typing import Any
 
 import gymnasium as gym
@@ -48,10 +50,13 @@ class ProcessPool:
                 [partial(_Resting, make, os.getpid()) for make in env_fns],
                 autoreset_mode=AutoresetMode.DISABLED,
             )
-        except OSError as error:
-            for process in set(active_children()) - before:
-                process.kill()
-            raise _no_room(self.num_envs, error) from error
+        except BaseException as error:
+            _kill(set(active_children()) - before)
+            if isinstance(error, OSError):
+                raise _no_room(self.num_envs, error) from error
+            raise
+        # Also at exit, before multiprocessing sends SIGTERM and waits; a weakref.finalize may run after that.
+        self._close = Finalize(self, _close, (self._envs,), exitpriority=0)
         self.single_observation_space = self._envs.single_observation_space
         self.single_action_space = self._envs.single_action_space
 
@@ -76,13 +81,7 @@ class ProcessPool:
         return rows
 
     def close(self) -> None:
-        with warnings.catch_warnings():  # a dead process leaves a step pending
-            warnings.simplefilter("ignore")
-            for process in self._envs.processes:
-                process.kill()  # they ignore SIGTERM
-            with suppress(EOFError, OSError):  # the pending step of a dead process
-                self._envs.close(terminate=True)
-            self._envs.closed = True
+        self._close()
 
     def _ask(self, call: Callable[[], Any]) -> Any:
         try:
@@ -102,6 +101,20 @@ class ProcessPool:
                 f"processes of environments are gone (number: exit code): {gone}; killed, or out of memory? "
                 "begin again with fewer --num-envs, or with --backend gymnasium"
             ) from error
+
+
+def _close(envs: AsyncVectorEnv[Any, Any]) -> None:
+    with warnings.catch_warnings():  # a dead process leaves a step pending
+        warnings.simplefilter("ignore")
+        _kill(envs.processes)
+        with suppress(EOFError, OSError):  # the pending step of a dead process
+            envs.close(terminate=True)
+        envs.closed = True
+
+
+def _kill(processes: Iterable[BaseProcess]) -> None:
+    for process in processes:  # they ignore SIGTERM
+        process.kill()
 
 
 def _no_room(num_envs: int, error: OSError) -> InputError:
