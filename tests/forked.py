@@ -83,8 +83,8 @@ def in_a_process(*args: str, cwd: str | Path | None = None) -> CompletedProcess[
 
 
 def _run(script: str, args: tuple[str, ...], cwd: str | Path, outputs: list[Connection]) -> None:
-    if hasattr(signal, "pthread_sigmask"):  # the server blocks SIGTERM if a comparison has started it
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    if hasattr(signal, "pthread_sigmask"):  # the server blocks these if a comparison has started it
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGHUP})
     os.chdir(cwd)
     for number, output in enumerate(outputs, 1):
         os.dup2(output.fileno(), number)

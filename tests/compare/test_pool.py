@@ -75,8 +75,9 @@ def test_a_stop_does_not_wait_for_a_killed_worker(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only there is a server of processes")
-def test_a_task_saves_when_every_process_gets_sigterm(tmp_path: Path) -> None:
-    """As SLURM sends it, when a job is cancelled, preempted or out of time."""
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_task_saves_when_every_process_gets_a_signal(tmp_path: Path, name: str) -> None:
+    """SLURM sends SIGTERM when a job is cancelled, preempted or out of time, and a terminal that closes SIGHUP."""
     forkserver._forkserver._stop()  # type: ignore[attr-defined]  # another test's
     with contextlib.suppress(KeyboardInterrupt), Processes(1) as backend:
         Pool(backend, tmp_path).submit(Task("job", save_at_the_end, root=tmp_path))
@@ -85,7 +86,7 @@ def test_a_task_saves_when_every_process_gets_sigterm(tmp_path: Path) -> None:
             time.sleep(0.05)
         server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
         for process in (int((tmp_path / "at-work").read_text()), server):
-            os.kill(process, signal.SIGTERM)
+            os.kill(process, getattr(signal, name))
         raise KeyboardInterrupt  # as the command's own handler
     assert (tmp_path / "saved").read_text() == "all"
 

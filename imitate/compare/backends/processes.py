@@ -140,10 +140,13 @@ def _context() -> BaseContext:
     context = mp.get_context("forkserver")
     context.set_forkserver_preload(["imitate.compare.execute.worker"])
     with environment("PYTHONSAFEPATH", "1"):  # the server imports nothing that lies in the current folder
-        resource_tracker.ensure_running()  # it unblocks SIGTERM as it starts
-        # Batch systems send SIGTERM to every process of a job. Without the server nobody waits for workers to save.
-        signals = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        # Batch systems send SIGTERM to every process of a job, and a terminal that closes SIGHUP. Without the server
+        # nobody waits for workers to save.
+        both = {signal.SIGTERM, signal.SIGHUP}
+        signals = signal.pthread_sigmask(signal.SIG_BLOCK, both)
         try:
+            resource_tracker.ensure_running()
+            signal.pthread_sigmask(signal.SIG_BLOCK, both)  # starting the tracker unblocks SIGTERM
             forkserver.ensure_running()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, signals)
@@ -180,7 +183,7 @@ def _begin(messages: mp.Queue[tuple[str, int]], stop: Connection, environment: M
         os.setpgrp()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGHUP})
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     logging.getLogger("imitate").setLevel(logging.ERROR)  # the main process gives each notice once
