@@ -14,7 +14,7 @@ from typing import Any
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["cpu_seconds", "interruptible", "keep_freed_memory", "terminations"]
+__all__ = ["cpu_seconds", "interruptible", "interruptions", "keep_freed_memory", "terminations"]
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def interruptible() -> Iterator[Callable[[], int]]:
             logger.info("stopping after this iteration; Ctrl-C again stops at once")
 
     try:
-        for number in (signal.SIGINT, *terminations()):
+        for number in interruptions():
             before[number] = signal.signal(number, handle)
     except ValueError:  # only the main thread may set handlers; in others the caller deals with signals
         yield lambda: 0
@@ -47,12 +47,21 @@ def interruptible() -> Iterator[Callable[[], int]]:
             signal.signal(each, handler)
 
 
+def interruptions() -> list[signal.Signals]:
+    """SIGINT (Ctrl-C) and `terminations()`, each unless its handler is not Python's and so could not be put back."""
+    return [*_ours(signal.SIGINT), *terminations()]
+
+
 def terminations() -> list[signal.Signals]:
     """Signals that ask a process to end: SIGTERM, and SIGHUP of a terminal or connection that closes, unless that is
-    ignored, as under nohup."""
+    ignored, as under nohup; each unless its handler is not Python's."""
     if not hasattr(signal, "SIGHUP") or signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # Windows has none
-        return [signal.SIGTERM]
-    return [signal.SIGTERM, signal.SIGHUP]
+        return _ours(signal.SIGTERM)
+    return _ours(signal.SIGTERM, signal.SIGHUP)
+
+
+def _ours(*numbers: signal.Signals) -> list[signal.Signals]:
+    return [number for number in numbers if signal.getsignal(number) is not None]
 
 
 def cpu_seconds() -> float:

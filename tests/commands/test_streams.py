@@ -94,6 +94,17 @@ def test_an_interrupted_comparison_says_so_with_its_status(
     assert "the same command goes on from here" in capsys.readouterr().err
 
 
+def test_the_command_leaves_alone_signals_that_are_not_handled_in_python(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    put: list[Any] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(signal, "getsignal", lambda _: None)
+        patch.setattr(signal, "signal", lambda *given: put.append(given))
+        assert main(["--version"]) == 0
+    assert put == []
+
+
 def test_sigterm_in_a_destructor_is_not_lost() -> None:
     """Python prints and drops what is raised there."""
     program = """

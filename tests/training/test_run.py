@@ -160,6 +160,18 @@ def test_another_signal_after_the_first_does_not_keep_a_run_from_saving(
     assert Checkpoint.read(tmp_path) is not None
 
 
+def test_a_run_leaves_alone_signals_that_are_not_handled_in_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a program that embeds Python: such a handler can't be put back."""
+    put: list[Any] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(signal, "getsignal", lambda _: None)
+        patch.setattr(signal, "signal", lambda *given: put.append(given))
+        assert Run(counter(), tmp_path, budget=20).finish()
+    assert put == []
+
+
 def interrupted(folder: Path) -> None:
     """A run of 30 steps with a checkpoint."""
     learner = counter()

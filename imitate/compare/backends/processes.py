@@ -25,7 +25,7 @@ from typing import Self
 import torch
 
 from imitate.compare.backends import Failure, Task, now_and_then, perform
-from imitate.training.process import terminations
+from imitate.training.process import interruptions
 
 __all__ = ["Processes", "environment"]
 
@@ -118,9 +118,7 @@ def _uninterrupted() -> Iterator[None]:
         yield
         return
     came: list[int] = []
-    every = (signal.SIGINT, *terminations())
-    known = [each for each in every if signal.getsignal(each) is not None]  # others are not Python's
-    before = {each: signal.signal(each, lambda number, _: came.append(number)) for each in known}
+    before = {each: signal.signal(each, lambda number, _: came.append(number)) for each in interruptions()}
     try:
         yield
     finally:
