@@ -173,7 +173,7 @@ class Ray:
             ray.init(include_dashboard=False, **quiet)
             self._alone = True
         finally:
-            if threading.current_thread() is threading.main_thread():
+            if before is not None and threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, before)  # Ray has installed its own handler
 
     def _check_resources(self) -> None:
