@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass, replace
 from pathlib import Path
-from types import NoneType, UnionType
+from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -20,8 +21,6 @@ __all__ = [
     "Widths",
     "check_ema",
     "convert_fields",
-    "converted",
-    "in_words",
     "plain",
 ]
 
@@ -39,28 +38,34 @@ def check_ema(decay: float) -> None:
         raise InputError(f"ema must be in [0, 1), got {decay}: at 1 the policy that is kept never learns")
 
 
-def convert_fields(config: Any) -> None:
-    """Convert each field of a config to the type of its annotation.
+def convert_fields(settings: Any, remedies: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Convert each field of a config, or of a run's settings, to the type of its annotation, as data for JSON.
 
-    NumPy's numbers become Python's, lists become tuples, and mappings, which presets and a run's config.json have,
-    configs with the field's own defaults. Raises InputError, naming the field, for other types.
+    NumPy's numbers become Python's, lists tuples, paths text, and mappings, which presets and a run's config.json have,
+    configs with the field's own defaults. Whole numbers may be written as 1e6.
+
+    remedies  what else to say of a field of another type, by its name
+
+    Raises InputError, naming the field, for other types.
     """
-    hints = get_type_hints(type(config))
-    for each in fields(config):
-        given = getattr(config, each.name)
-        default = each.default_factory() if each.default_factory is not MISSING else each.default
-        if isinstance(given, Mapping) and is_dataclass(default) and not isinstance(default, type):
-            given = replace(default, **given)
+    hints = get_type_hints(type(settings))
+    for each in fields(settings):
+        given, hint = getattr(settings, each.name), hints[each.name]
+        if isinstance(given, Mapping) and is_dataclass(hint) and each.default_factory is not MISSING:
+            given = replace(each.default_factory(), **given)
         try:
-            value = given if is_dataclass(given) else plain(given)
-            object.__setattr__(config, each.name, converted(value, hints[each.name]))
-        except msgspec.ValidationError as error:
-            got = type(given).__name__ if is_dataclass(given) else repr(given)
-            raise InputError(f"{each.name} must be {in_words(hints[each.name])}, got {got}") from error
+            value = _converted(given if is_dataclass(given) else plain(given), hint)
+            if isinstance(value, dict):
+                json.dumps(value)
+        except (msgspec.ValidationError, TypeError) as error:
+            got = f"a {type(given).__name__}" if is_dataclass(given) or len(repr(given)) > 80 else repr(given)
+            why = f" ({error})" if isinstance(error, TypeError) else ""
+            remedy = remedies.get(each.name, "")
+            raise InputError(f"{each.name} must be {_in_words(hint)}, got {got}{why}{remedy}") from error
+        object.__setattr__(settings, each.name, value)
 
 
-def converted(value: Any, hint: Any) -> Any:
-    """The value as this annotation wants it; whole numbers may be written as 1e6. Raises msgspec.ValidationError."""
+def _converted(value: Any, hint: Any) -> Any:
     try:
         return msgspec.convert(value, hint)
     except msgspec.ValidationError:
@@ -86,7 +91,7 @@ def plain(value: Any) -> Any:
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", NoneType: "None"}
 
 
-def in_words(hint: Any) -> str:
+def _in_words(hint: Any) -> str:
     """What a field of this annotation takes, such as "a number or None"."""
     *most, last = _choices(hint)
     return f"{', '.join(most)} or {last}" if most else last
@@ -98,5 +103,5 @@ def _choices(hint: Any) -> list[str]:
     if get_origin(hint) is Literal:
         return [repr(each) for each in get_args(hint)]
     if get_origin(hint) is tuple:
-        return [f"a tuple of {in_words(get_args(hint)[0]).removeprefix('a ')}s"]
+        return [f"a tuple of {_in_words(get_args(hint)[0]).removeprefix('a ')}s"]
     return [_WORDS.get(hint) or f"a {hint.__name__}"]

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from imitate.configs.shared import convert_fields
 from imitate.envs.make import resolve_env_id
 from imitate.errors import LARGEST, InputError, check_range
 from imitate.training.person import is_person
-from imitate.training.settings import make_plain
+from imitate.training.settings import REMEDIES
 
 __all__ = ["Task"]
 
@@ -35,7 +36,7 @@ class Task:
     vecnormalize: str | None = None
 
     def __post_init__(self) -> None:
-        make_plain(self)
+        convert_fields(self, REMEDIES)
         object.__setattr__(self, "env_id", resolve_env_id(self.env_id))
         check_range(self, 1, LARGEST, "budget")
         check_range(self, 0, LARGEST, "seed")

@@ -17,6 +17,7 @@ import msgspec
 
 from imitate import experts
 from imitate.algorithms import find, is_own
+from imitate.configs.shared import convert_fields
 from imitate.envs import resolve_backend
 from imitate.envs.make import is_installed, resolve_env_id
 from imitate.envs.vec import MOST_ENVS
@@ -36,7 +37,7 @@ from imitate.training.needs import (
     check_widths,
 )
 from imitate.training.person import is_person
-from imitate.training.settings import RUN_FIELDS, make_config, make_plain, over, tuned
+from imitate.training.settings import REMEDIES, RUN_FIELDS, make_config, over, tuned
 
 __all__ = ["Experiment", "resolve_device"]
 
@@ -97,7 +98,7 @@ class Experiment:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        make_plain(self)
+        convert_fields(self, REMEDIES)
         if not is_own(self.algorithm):  # importing a class of the user's waits until it is needed
             find(self.algorithm)
         check_range(self, 1, MOST_ENVS, "num_envs", "eval_episodes")  # these are played side by side

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import tomllib
 from collections.abc import Mapping
 from importlib import resources
-from typing import Any, get_type_hints
+from typing import Any
 
 import msgspec
 
 from imitate.algorithms import find, is_own
-from imitate.configs.shared import converted, in_words, plain
+from imitate.configs.shared import plain
 from imitate.envs.atari import game_ids
 from imitate.errors import InputError, did_you_mean, one_line
 
 __all__ = [
+    "REMEDIES",
     "RUN_FIELDS",
     "chosen_on",
     "has_preset",
     "make_config",
-    "make_plain",
     "over",
     "tuned",
     "variant_settings",
@@ -90,7 +89,7 @@ def over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     return dict(below) | dict(above) | nested
 
 
-_NAMED = {
+REMEDIES = {
     "env_id": "; gymnasium.register gives an environment of yours an id",
     **dict.fromkeys(
         ("expert", "other_experts"),
@@ -99,30 +98,7 @@ _NAMED = {
     **dict.fromkeys(("demos", "init", "reward"), "; give its path"),
     "hyperparameters": "; write {'gamma': 0.99}, and in a comparison {'ppo': {'gamma': 0.99}}",
 }
-"""Remedies for fields that hold another type."""
-
-
-def make_plain(settings: Any) -> None:
-    """Turn the fields of a frozen dataclass into the plain data that its files hold: NumPy's numbers into Python's, and
-    paths into text.
-
-    Raises InputError for a value of another type than its field's.
-    """
-    types = get_type_hints(type(settings))
-    for field in dataclasses.fields(settings):
-        value = getattr(settings, field.name)
-        try:
-            made = converted(plain(value), types[field.name])
-            if isinstance(made, dict):
-                json.dumps(made)
-        except (msgspec.ValidationError, TypeError) as error:
-            got = repr(value) if len(repr(value)) < 80 else f"a {type(value).__name__}"
-            why = f" ({error})" if isinstance(error, TypeError) else ""
-            remedy = _NAMED.get(field.name, "")
-            raise InputError(
-                f"{field.name} must be {in_words(types[field.name])}, got {got}{why}{remedy}"
-            ) from error
-        object.__setattr__(settings, field.name, made)
+"""What to say of a setting of a run, a comparison or a search that is of another type."""
 
 
 def make_config(algorithm: str, values: Mapping[str, Any]) -> Any:

@@ -89,7 +89,7 @@ def test_a_settings_choices_are_listed() -> None:
         PPOConfig(lr_schedule="cosine")  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"^ent_coef must be a number or None, got 'none'$"):
         SACConfig(ent_coef="none")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"^ppo must be a PPOConfig, got A2CConfig$"):
+    with pytest.raises(InputError, match=r"^ppo must be a PPOConfig, got a A2CConfig$"):
         GAILConfig(ppo=A2CConfig())  # type: ignore[arg-type]
 
 

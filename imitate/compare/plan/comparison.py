@@ -14,11 +14,12 @@ import msgspec
 
 from imitate.algorithms import ALGORITHMS
 from imitate.compare.plan.learners import base, find, is_own, source
+from imitate.configs.shared import convert_fields
 from imitate.envs.make import resolve_env_id
 from imitate.envs.vec import MOST_ENVS
 from imitate.errors import LARGEST, InputError, check_range, did_you_mean, one_line
 from imitate.files import versions
-from imitate.training.settings import make_plain, over, variant_settings
+from imitate.training.settings import REMEDIES, over, variant_settings
 
 __all__ = [
     "DEMO_SHARE",
@@ -87,7 +88,7 @@ class Comparison:
     hyperparameters: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        make_plain(self)
+        convert_fields(self, REMEDIES)
         object.__setattr__(self, "env_id", resolve_env_id(self.env_id))
         if not self.algorithms:
             raise InputError(f"no algorithm to compare; known: {', '.join(ALGORITHMS)}")
