@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import closing
+from functools import partial
 from multiprocessing import active_children
 from typing import Any
 
@@ -92,6 +93,20 @@ def test_environments_that_differ_leave_no_processes() -> None:
     for process in set(active_children()) - before:
         process.join(10)
         assert not process.is_alive(), error
+
+
+class AtHome(gym.Wrapper[Any, Any, Any, Any]):
+    """Can be made in one process only."""
+
+    def __init__(self, process: int) -> None:
+        if os.getpid() != process:
+            raise RuntimeError("not at home")
+        super().__init__(gym.make("CartPole-v1"))
+
+
+def test_an_environment_that_fails_in_its_process_only_is_no_lack_of_room() -> None:
+    with pytest.raises(InputError, match=r"^an environment failed while its process made it, though"):
+        ProcessPool([partial(AtHome, os.getpid())] * 2)
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -36,8 +36,8 @@ class ProcessPool:
     In its autoreset modes SAME_STEP and NEXT_STEP, `AsyncVectorEnv` begins episodes without seeds. So autoreset is
     DISABLED here: an environment whose episode has ended gets a second message with a seed before the step returns.
 
-    Raises InputError if the system has no room for the processes, or if a process has died, and a `Fault` if an
-    environment fails in its process.
+    Raises InputError if the system has no room for the processes, if an environment can't be made in its process, or if
+    a process has died, and a `Fault` if an environment fails in its process.
     """
 
     def __init__(self, env_fns: Sequence[Callable[[], Env]]) -> None:
@@ -52,6 +52,11 @@ class ProcessPool:
             )
         except BaseException as error:
             _kill(set(active_children()) - before)
+            if isinstance(error, EOFError | ConnectionError):
+                raise InputError(
+                    "an environment failed while its process made it, though it can be made here: its traceback is "
+                    "above; make it work in a process of its own, or take --backend gymnasium"
+                ) from error
             if isinstance(error, OSError):
                 raise _no_room(self.num_envs, error) from error
             raise
