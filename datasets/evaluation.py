@@ -19,7 +19,7 @@ from imitate.envs.seeds import TEST_SEED, episode_seeds
 from imitate.envs.spaces import Array
 from imitate.envs.stepping import Score
 from imitate.envs.vec import SyncVecEnv, VecEnv
-from imitate.errors import InputError
+from imitate.errors import InputError, check_whole
 
 __all__ = ["Evaluation", "RandomPolicy", "evaluate", "play"]
 
@@ -127,6 +127,7 @@ def evaluate(
     Raises InputError if the environment can't be made, and for numbers that are too small; a `Fault` if the policy or
     an environment fails.
     """
+    check_whole(episodes=episodes, num_envs=num_envs)
     for name, count in (("episodes", episodes), ("num_envs", num_envs)):
         if count < 1:
             raise InputError(f"{name} must be at least 1, got {count}")

@@ -203,6 +203,8 @@ class DemoWriter:
     def _rows(self, trajectory: Trajectory) -> dict[str, Array]:
         """The rows of a trajectory by column, without its row of the table. Raises InputError if they don't fit."""
         self._check_open()
+        if not isinstance(trajectory, Trajectory):
+            raise InputError(f"an episode is a Trajectory, got {type(trajectory).__name__}")
         check_fit(trajectory, self.info, self.path, labels="expert_actions" in self._columns)
         actions = trajectory.actions
         if not self.info.has_actions:

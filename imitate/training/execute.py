@@ -57,6 +57,10 @@ def execute(
     Raises InputError if `out` exists (and `resume` is not set), if the run in it has other settings, if another process
     trains there, if inputs don't fit together, if the budget is too small for one update, and if learning diverges.
     """
+    if not isinstance(experiment, Experiment):
+        raise InputError(
+            f"execute takes an Experiment, got {type(experiment).__name__}: make one with Experiment.create('ppo', ENV)"
+        )
     out = Path(out)
     check_folder(out, resume=resume)
     if (out / "config.json").exists():

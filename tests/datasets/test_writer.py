@@ -193,6 +193,8 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, changes: dict[str, Any], m
         writer.append(trajectory(5, 1))
         with pytest.raises(InputError, match=message):
             writer.append(trajectory(5, 1, **changes))
+        with pytest.raises(InputError, match=r"^an episode is a Trajectory, got dict$"):
+            writer.append({"obs": np.zeros((6, 3))})  # type: ignore[arg-type]
         assert len(writer.reader()) == 1
         writer.append(trajectory(5, 2))
     assert validate(tmp_path / "demos.h5") == []

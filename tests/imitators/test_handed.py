@@ -14,7 +14,9 @@ from imitate import (
     BC,
     DQN,
     GAIL,
+    PPO,
     SQIL,
+    ActorPolicy,
     BCConfig,
     DAgger,
     DAggerConfig,
@@ -23,6 +25,7 @@ from imitate import (
     DemoWriter,
     DQNConfig,
     GAILConfig,
+    PPOConfig,
     SQILConfig,
     load_expert,
 )
@@ -89,18 +92,30 @@ def test_environments_side_by_side_have_the_same_spaces() -> None:
 
 def test_files_are_opened_and_of_the_environments_spaces(tmp_path: Path) -> None:
     path, envs = record(tmp_path, "Pendulum-v1"), envs_of("CartPole-v1")
-    with pytest.raises(InputError, match=r"^demos must be a DemoReader, got str: open its file with"):
+    with pytest.raises(
+        InputError, match=r"^demos must be of class DemoReader, got str: open their file with"
+    ):
         BC(BCConfig(), demos=str(path), seed=0)  # type: ignore[arg-type]
     demos = DemoReader(path)
     for learner, config in ((SQIL, SQILConfig()), (GAIL, GAILConfig())):
         with pytest.raises(
-            InputError, match=r"^demos is of Pendulum-v1, whose observation_space is Box\(3,\)"
+            InputError, match=r"^demos of other environments: their observation_space is Box\(3,\)"
         ):
             learner(config, envs=envs, demos=demos, seed=0)
     pendulum = make_env("Pendulum-v1")
     info = DemoInfo("Pendulum-v1", pendulum.observation_space, pendulum.action_space)
     expert = load_expert("CartPole-v1")
     with DemoWriter(tmp_path / "labels.h5", info, expert_actions=True) as store:
-        for given, match in ((store, "^store is of Pendulum-v1"), (demos, "^store must be a DemoWriter")):
+        for given, match in (
+            (store, "^store of other environments"),
+            (demos, "^store must be of class DemoWriter"),
+        ):
             with pytest.raises(InputError, match=match):
                 DAgger(DAggerConfig(), envs=envs, expert=expert, store=given, seed=0)  # type: ignore[arg-type]
+    policy = ActorPolicy(pendulum.observation_space, pendulum.action_space)
+    for other, match in (
+        (policy, r"^policy of other environments: "),
+        ("run", "^policy must be of class Actor"),
+    ):
+        with pytest.raises(InputError, match=match):
+            PPO(PPOConfig(), envs=envs, policy=other, seed=0)  # type: ignore[arg-type]

@@ -221,6 +221,8 @@ def test_ppo_starts_from_a_cloned_policy_and_keeps_its_skill(tmp_path: Path) -> 
 
 
 def test_inputs_that_do_not_fit_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^execute takes an Experiment, got str: make one"):
+        execute("ppo", tmp_path / "run")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="did you mean 'dagger'"):
         Experiment.create("daggr", "CartPole-v1")
     with pytest.raises(InputError, match="did you mean 'gamma'"):
