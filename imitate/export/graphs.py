@@ -23,11 +23,12 @@ __all__ = ["to_onnx", "to_torch", "to_torchscript"]
 _OPSET = 17  # which runtimes of 2022 and later read
 
 
-def to_onnx(policy: ActorPolicy, path: Path) -> None:
+def to_onnx(policy: ActorPolicy, path: str | Path) -> None:
     """Write an ONNX file; its batch is of any size, and its metadata hold the description of the policy.
 
     Raises InputError if the packages are missing, or if onnxruntime gives other actions than the policy.
     """
+    path = Path(path)
     try:
         import onnx
         import onnxruntime
@@ -67,11 +68,12 @@ def to_onnx(policy: ActorPolicy, path: Path) -> None:
         compare(deployed, act, path.name)
 
 
-def to_torch(policy: ActorPolicy, path: Path) -> None:
+def to_torch(policy: ActorPolicy, path: str | Path) -> None:
     """Write a `torch.export` program, for `torch.export.load`; it takes what `Deployed` does, in batches of any size.
 
     Raises InputError if it acts differently from the policy.
     """
+    path = Path(path)
     deployed = Deployed(policy)
     inputs, axes = deployed.sample(2), {0: torch.export.Dim("batch")}
     shapes = dict.fromkeys(inputs, axes) if isinstance(inputs, dict) else axes
@@ -84,12 +86,13 @@ def to_torch(policy: ActorPolicy, path: Path) -> None:
         compare(deployed, lambda inputs: loaded(inputs).numpy(), path.name)
 
 
-def to_torchscript(policy: ActorPolicy, path: Path) -> None:
+def to_torchscript(policy: ActorPolicy, path: str | Path) -> None:
     """Write a TorchScript file, for `torch.jit.load` in Python and C++; it takes what `Deployed` does.
 
     The program raises an error for floats in the place of bytes. Raises InputError if it acts differently from the
     policy.
     """
+    path = Path(path)
     deployed = Deployed(policy)
     jit: Any = torch.jit  # it has no types
     with atomic(path) as file:

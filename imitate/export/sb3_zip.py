@@ -43,11 +43,12 @@ def class_of(policy: ActorPolicy) -> Literal["PPO", "SAC"]:
     return "SAC" if policy.head == "squashed" else "PPO"
 
 
-def to_sb3(policy: ActorPolicy, path: Path) -> Path | None:
+def to_sb3(policy: ActorPolicy, path: str | Path) -> Path | None:
     """Write the zip; returns the path of `vecnormalize.pkl` if the policy normalises observations.
 
     Raises InputError if SB3 has no such policy, if the model acts differently, or if `vecnormalize.pkl` exists.
     """
+    path = Path(path)
     policy = Deployed(policy).policy  # a copy on the CPU
     encoder, actions = policy.encoder, policy.action_space
     starts = [space for space in (policy.observation_space, actions) if np.any(getattr(space, "start", 0))]

@@ -85,7 +85,7 @@ def test_the_graph_is_the_policy(name: str) -> None:
 def test_onnx(name: str, tmp_path: Path) -> None:
     """Any batch, and the comparison with the policy that the export makes itself."""
     onnxruntime = pytest.importorskip("onnxruntime")
-    to_onnx(policy_of(name), tmp_path / "p.onnx")
+    to_onnx(policy_of(name), str(tmp_path / "p.onnx"))
     session = onnxruntime.InferenceSession(str(tmp_path / "p.onnx"))
     inputs = Deployed(policy_of(name)).sample(7)
     assert len(session.run(None, in_numpy(named(inputs)))[0]) == 7
