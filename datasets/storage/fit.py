@@ -1,19 +1,20 @@
-"""Whether an episode fits a file: its spaces, its labels and its states."""
+"""Whether an episode fits a file: its spaces, its labels, its states, its rewards and its end."""
 
 from __future__ import annotations
 
+import operator
 from pathlib import Path
 
 import numpy as np
 from gymnasium import spaces
 
-from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.schema import EPISODES, DemoInfo
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.fields import Fields
 from imitate.envs.spaces import Array, Space, values_of
 from imitate.errors import InputError
 
-__all__ = ["check_fit", "outside"]
+__all__ = ["check_fit", "episode_row", "outside", "stored_rewards"]
 
 
 def check_fit(trajectory: Trajectory, info: DemoInfo, path: Path, *, labels: bool) -> None:
@@ -78,3 +79,34 @@ def outside(space: Space, values: Array) -> Array:
         assert isinstance(space, spaces.Box)
         beyond = (values < space.low) | (values > space.high)
     return np.asarray(beyond.any(axis=tuple(range(1, beyond.ndim))))
+
+
+def stored_rewards(rewards: Array) -> Array:
+    """The rewards (T,) as float32. Raises InputError if they are too large for it."""
+    with np.errstate(over="ignore"):
+        rounded = rewards.astype(np.float32)
+    if not np.isfinite(rounded).all():
+        raise InputError(
+            f"rewards are stored as float32, which does not reach {abs(rewards).max()}: scale them"
+        )
+    return rounded
+
+
+def episode_row(trajectory: Trajectory, length: int, total: float) -> Array:
+    """The row (1,) of the table of episodes for an episode that ends as `trajectory` does; its place is set later.
+
+    Raises InputError if its seed is no whole number below 2**63, or it does not say how it ended.
+    """
+    given = trajectory.info.get("seed", -1)
+    try:
+        seed = operator.index(given)
+    except TypeError:
+        raise InputError(f"the seed of an episode must be a whole number, got {given!r}") from None
+    if not -(2**63) <= seed < 2**63:
+        raise InputError(f"the seed of an episode must be below 2**63, got {seed}")
+    if not (trajectory.terminated or trajectory.truncated):
+        raise InputError(
+            "an episode is neither terminated nor truncated: one that was only stopped is truncated "
+            "(`imitate data convert` mends a file of such episodes)"
+        )
+    return np.array([(0, 0, length, total, trajectory.terminated, trajectory.truncated, seed)], EPISODES)

@@ -7,7 +7,6 @@ against power cuts.
 
 from __future__ import annotations
 
-import operator
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,11 +20,11 @@ import h5py
 import numpy as np
 
 from imitate.datasets.play import unstack_frames
-from imitate.datasets.storage.fit import check_fit
+from imitate.datasets.storage.fit import check_fit, episode_row, stored_rewards
 from imitate.datasets.storage.layout import FAILED, LIBVER, MOST_FAILED, claim, create, row_types
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.savepoint import Savepoint, locked, repair, savepoint_of
-from imitate.datasets.storage.schema import EPISODES, DemoInfo, lowest_actions
+from imitate.datasets.storage.schema import DemoInfo, lowest_actions
 from imitate.datasets.storage.superblock import SIZE, end_of_file
 from imitate.datasets.storage.texts import Heap
 from imitate.datasets.trajectory import Trajectory
@@ -166,7 +165,7 @@ class DemoWriter:
         disk is full; what had been flushed is kept.
         """
         rows = self._rows(trajectory)
-        rows["episodes"] = _row(trajectory, len(trajectory), _total(rows))
+        rows["episodes"] = episode_row(trajectory, len(trajectory), _total(rows))
         self._infos.append(trajectory.info)
         self._pending.append(rows)
         self._pending_bytes += rows["obs"].nbytes
@@ -193,7 +192,8 @@ class DemoWriter:
                 self._write(rows)
                 length, total = length + len(piece), total + _total(rows)
             self._write(
-                self._texts([piece.info]) | {"episodes": self._placed(_row(piece, length, total), before)}
+                self._texts([piece.info])
+                | {"episodes": self._placed(episode_row(piece, length, total), before)}
             )
         except BaseException:
             self._heap.forget()
@@ -212,7 +212,7 @@ class DemoWriter:
         rows = {
             "obs": unstack_frames(trajectory.obs, self.info.frame_stack),
             "actions": actions,
-            "rewards": _as_float32(trajectory.rewards),
+            "rewards": stored_rewards(trajectory.rewards),
             "expert_actions": trajectory.labels,
         }
         if trajectory.states is not None:
@@ -400,33 +400,6 @@ def _created(path: Path, info: DemoInfo, expert_actions: bool) -> h5py.File:
         raise InputError(f"{path} can't be written: {error.strerror or one_line(error)}") from error
 
 
-def _as_float32(rewards: Array) -> Array:
-    with np.errstate(over="ignore"):
-        rounded = rewards.astype(np.float32)
-    if not np.isfinite(rounded).all():
-        raise InputError(
-            f"rewards are stored as float32, which does not reach {abs(rewards).max()}: scale them"
-        )
-    return rounded
-
-
 def _total(rows: Mapping[str, Array]) -> float:
     """The return as the file has it, whose rewards are rounded."""
     return float(rows["rewards"].sum(dtype=np.float64))
-
-
-def _row(trajectory: Trajectory, length: int, total: float) -> Array:
-    """The row (1,) of the table of episodes for an episode that ends as `trajectory` does; its place is set later."""
-    given = trajectory.info.get("seed", -1)
-    try:
-        seed = operator.index(given)
-    except TypeError:
-        raise InputError(f"the seed of an episode must be a whole number, got {given!r}") from None
-    if not -(2**63) <= seed < 2**63:
-        raise InputError(f"the seed of an episode must be below 2**63, got {seed}")
-    if not (trajectory.terminated or trajectory.truncated):
-        raise InputError(
-            "an episode is neither terminated nor truncated: one that was only stopped is truncated "
-            "(`imitate data convert` mends a file of such episodes)"
-        )
-    return np.array([(0, 0, length, total, trajectory.terminated, trajectory.truncated, seed)], EPISODES)
