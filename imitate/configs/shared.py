@@ -92,7 +92,7 @@ _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: 
 
 
 def _in_words(hint: Any) -> str:
-    """What a field of this annotation takes, such as "a number or None"."""
+    """The values that a field of this annotation takes, such as "a number or None"."""
     *most, last = _choices(hint)
     return f"{', '.join(most)} or {last}" if most else last
 

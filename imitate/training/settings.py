@@ -98,7 +98,7 @@ REMEDIES = {
     **dict.fromkeys(("demos", "init", "reward"), "; give its path"),
     "hyperparameters": "; write {'gamma': 0.99}, and in a comparison {'ppo': {'gamma': 0.99}}",
 }
-"""What to say of a setting of a run, a comparison or a search that is of another type."""
+"""Remedies for settings of a run, a comparison or a search that have another type, by their names."""
 
 
 def make_config(algorithm: str, values: Mapping[str, Any]) -> Any:

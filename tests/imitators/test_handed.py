@@ -1,4 +1,4 @@
-"""What is handed to a learner is checked before it is used."""
+"""Learners check their configs, environments, files and policies before they use them."""
 
 from __future__ import annotations
 
