@@ -239,6 +239,7 @@ PROBES: dict[str, Callable[[], str]] = {
     "Gymnasium": _gymnasium,
     "ALE": _ale,
     "PyBullet": _pybullet,
+    "PyBullet's robots": _version("pybullet-envs-gymnasium", "pybullet_envs_gymnasium"),
     "EnvPool": _version("envpool"),
     "MuJoCo": _mujoco,
     "Gymnasium-Robotics": _version("gymnasium-robotics", "gymnasium_robotics"),
@@ -258,6 +259,7 @@ PROBES: dict[str, Callable[[], str]] = {
 """The things that are looked at, in the order of the table."""
 REQUIRED = ("Python", "imitate", "torch", "Gymnasium", "ALE", "PyBullet", "ffmpeg")
 EXTRAS = {
+    "PyBullet's robots": "bullet",
     "EnvPool": "envpool",
     "MuJoCo": "mujoco",
     "Ray": "ray",

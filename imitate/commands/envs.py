@@ -14,6 +14,7 @@ import imitate.envs
 from imitate.commands.options import command, print_json
 from imitate.envs.atari import protocol
 from imitate.envs.backends import envpool
+from imitate.envs.bullet_robots import PACKAGE, register_bullet_robots
 from imitate.envs.make import make_env
 from imitate.envs.spaces import check_supported
 from imitate.envs.versions import newest
@@ -37,6 +38,7 @@ FAMILIES = (
     Family("Toy text", "gymnasium.envs.toy_text", "gymnasium"),
     Family("Box2D", "gymnasium.envs.box2d", "Box2D", "pip install 'gymnasium[box2d]'"),
     Family("Our own", "imitate.", "pybullet", "pip install pybullet"),
+    Family("PyBullet's robots", PACKAGE, PACKAGE, pip_install("bullet")),
     Family("MuJoCo", "gymnasium.envs.mujoco", "mujoco", pip_install("mujoco")),
     Family("Atari", "ale_py", "ale_py", "pip install ale-py"),
 )
@@ -58,12 +60,14 @@ def survey() -> dict[str, Any]:
     """{"environments": {family: {id: [backends]}}, "extras": [{"command", "adds"}]}"""
     gym.register_envs(ale_py)
     gym.register_envs(imitate.envs)
+    register_bullet_robots()
     environments: dict[str, dict[str, list[str]]] = {}
     extras = []
     for family in FAMILIES:
         ids = _newest(family)
         if find_spec(family.package) is None:
-            extras.append({"command": family.command, "adds": f"{family.title}: {', '.join(ids)}"})
+            names = ", ".join(ids) or "AntBulletEnv-v0 and others"  # a missing package may have registered none
+            extras.append({"command": family.command, "adds": f"{family.title}: {names}"})
             continue
         found = {env_id: _backends(family, env_id) for env_id in ids}
         environments[family.title] = {env_id: backends for env_id, backends in found.items() if backends}

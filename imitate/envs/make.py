@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import gymnasium as gym
 
 from imitate.envs.atari import frame_skip, is_atari, preprocessed, rewards_hits, settings
+from imitate.envs.bullet_robots import RobotWorlds, is_bullet_robot, register_bullet_robots, remedy
 from imitate.envs.robotics import NEEDS, is_robotics, needs_mujoco_py, register_robotics
 from imitate.envs.selected import Selected
 from imitate.envs.structured import structured
@@ -88,6 +89,8 @@ def make_env(
             env = preprocessed(env, frame_skip(env_kwargs), paddle_hits=rewards_hits(env_kwargs))
         elif hasattr(env.unwrapped, "_generate_terrain"):
             env = FreshWorld(env)
+        elif is_bullet_robot(bare_id(env_id)):
+            env = RobotWorlds(env)
         if env.spec is None or env.spec.max_episode_steps is None:
             env = Cut(env, MAX_EPISODE_STEPS)
         if time_feature:
@@ -184,10 +187,11 @@ def resolve_env_id(env_id: str) -> str:
         if version.isdecimal() and spec.id.startswith(f"{base}-v") and (spec.version or 0) > int(version)
     ]
     if not newer:
-        raise InputError(
-            f"unknown environment {env_id!r}{did_you_mean(env_id, gym.registry)}: `imitate envs` lists those here, and "
+        wanted = remedy(env_id) or (
+            f"{did_you_mean(env_id, gym.registry)}: `imitate envs` lists those here, and "
             "MODULE:ENV imports the module that registers one of yours"
         )
+        raise InputError(f"unknown environment {env_id!r}{wanted}")
     newest = max(newer, key=lambda spec: spec.version or 0).id
     logger.warning("%s is not in gymnasium %s any more: using %s", env_id, gym.__version__, newest)
     return newest
@@ -232,9 +236,10 @@ def _only_raises(env_id: str) -> bool:
 @cache
 def _load_plugins() -> None:
     """Register the environments of installed packages, including ours, by importing their entry points
-    `gymnasium.envs`; Gymnasium did this itself until 1.0. Those of gymnasium-robotics are registered too."""
+    `gymnasium.envs`; Gymnasium did this itself until 1.0. Two packages without entry points are registered too."""
     loads = {each.value: each.load for each in metadata.entry_points(group="gymnasium.envs")}
-    for name, load in {**loads, "gymnasium_robotics": register_robotics}.items():
+    loads |= {"gymnasium_robotics": register_robotics, "pybullet_envs_gymnasium": register_bullet_robots}
+    for name, load in loads.items():
         try:
             plugin = load()
             if callable(plugin):

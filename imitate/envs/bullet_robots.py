@@ -1,0 +1,63 @@
+"""The robots of pybullet_envs_gymnasium (`AntBulletEnv-v0`), if it is installed; SB3's zoo has agents for them."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import gymnasium as gym
+
+from imitate.errors import pip_install
+
+__all__ = ["PACKAGE", "RobotWorlds", "is_bullet_robot", "register_bullet_robots", "remedy"]
+
+PACKAGE = "pybullet_envs_gymnasium"
+
+
+def register_bullet_robots() -> None:
+    """Register the environments by importing the package, which has no entry point."""
+    if find_spec(PACKAGE) is not None:
+        import_module(PACKAGE)
+
+
+def is_bullet_robot(env_id: str) -> bool:
+    spec = gym.registry.get(env_id)
+    return spec is not None and str(spec.entry_point).startswith(f"{PACKAGE}.")
+
+
+def remedy(env_id: str) -> str:
+    """How to install an environment of the package, for an error; empty if it is none, or the package is here."""
+    missing = env_id.endswith("BulletEnv-v0") and find_spec(PACKAGE) is None
+    return f": `{pip_install('bullet')}` installs PyBullet's robots" if missing else ""
+
+
+class RobotWorlds(gym.Wrapper[Any, Any, Any, Any]):
+    """A robot with a new physics world in every episode. A used world keeps traces of earlier episodes, so seed and
+    actions alone would not determine what happens.
+
+    The package would also join any simulation that another process shares, and print to standard output.
+    """
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        robot: Any = self.unwrapped
+        generator = robot.np_random
+        robot.close()
+        robot.__init__(render_mode=robot.render_mode)
+        robot.np_random = robot.robot.np_random = generator
+        if robot.render_mode != "human":  # in which the package opens a window
+            robot._p = _world()
+            robot.physicsClientId, robot.ownsPhysicsClient = robot._p._client, True
+        return super().reset(seed=seed, options=options)
+
+
+def _world() -> Any:
+    """A connection to a world of its own, which ends with the object."""
+    import pybullet
+    from pybullet_utils.bullet_client import BulletClient
+
+    world = BulletClient.__new__(BulletClient)  # its constructor passes options, which pybullet prints
+    world._shapes, world._pid, world._client = {}, os.getpid(), pybullet.connect(pybullet.DIRECT)
+    world.setPhysicsEngineParameter(deterministicOverlappingPairs=1)
+    return world
