@@ -41,11 +41,11 @@ def clipped_at_the_return(policy: Any, value_net: Any, batch: Any, config: Any, 
     return loss + config.vf_coef * error.square().mean(), parts
 
 
-def run(name: str, mistake: Any = None, config: PPOConfig = CONFIG) -> None:
-    learner, explained = PPO(config, envs=SyncVecEnv([lambda: make_env(ENV)] * 8), seed=int(SEED)), []
+def run(name: str, mistake: Any = lambda _, rollout: rollout, config: PPOConfig = CONFIG) -> None:
+    learner = PPO(config, envs=SyncVecEnv([lambda: make_env(ENV)] * 8), seed=int(SEED))
+    learner.stacks, explained = None, []  # gradients by autograd: the loss may be another
     while not learner.done:
-        rollout = learner.collect(config.total_steps - learner.env_steps)
-        rollout = mistake(learner, rollout) if mistake else rollout
+        rollout = mistake(learner, learner.collect(config.total_steps - learner.env_steps))
         explained += [learner.update(rollout, learner.env_steps / config.total_steps)["explained_variance"]]
     result = evaluate(learner.policy, ENV).mean
     print(f"{name:22} returns {result:5.1f}, median explained variance {np.median(explained):5.2f}")

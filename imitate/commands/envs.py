@@ -66,7 +66,9 @@ def survey() -> dict[str, Any]:
     for family in FAMILIES:
         ids = _newest(family)
         if find_spec(family.package) is None:
-            names = ", ".join(ids) or "AntBulletEnv-v0 and others"  # a missing package may have registered none
+            names = (
+                ", ".join(ids) or "AntBulletEnv-v0 and others"
+            )  # a missing package may have registered none
             extras.append({"command": family.command, "adds": f"{family.title}: {names}"})
             continue
         found = {env_id: _backends(family, env_id) for env_id in ids}

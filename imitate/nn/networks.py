@@ -175,12 +175,13 @@ class MLP(nn.Sequential):
             *itertools.chain.from_iterable((layer, _ACTIVATIONS[activation]()) for layer in linear)
         )
         self.linear = linear
-        self._activation = torch.tanh if activation == "tanh" else torch.relu
+        self.activation: Activation = activation
+        self._function = torch.tanh if activation == "tanh" else torch.relu
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, sizes[0]) to (B, sizes[-1]). It avoids module calls, which take as long as a small layer's arithmetic."""
         for layer in self.linear:
-            x = self._activation(F.linear(x, layer.weight, layer.bias))
+            x = self._function(F.linear(x, layer.weight, layer.bias))
         return x
 
 

@@ -106,7 +106,10 @@ class ActorPolicy(nn.Module):
 
     def distribution(self, features: Tensor) -> Distribution:
         """The distribution for the encoder's features (B, F)."""
-        out = self.output(features)
+        return self.of_outputs(self.output(features))
+
+    def of_outputs(self, out: Tensor) -> Distribution:
+        """The distribution for the network's outputs (B, A)."""
         if isinstance(self.action_space, spaces.Discrete):
             return Categorical(out)
         if self.head == "categorical":

@@ -1,8 +1,9 @@
 """Several multilayer perceptrons of the same shape, computed at once, with a backward pass written by hand.
 
-An off-policy update takes gradients of small networks several times. Autograd would compute more than is needed there
-(gradients of critics that only the actor's step looks through) and move every product once more in memory. Losses stay
-functions of the outputs that also return their gradient by these; `backward` takes it the rest of the way.
+An update takes gradients of small networks many times. Autograd would compute more than is needed there (gradients of
+critics that only the actor's step looks through), move every product once more in memory, and take as long for its
+records as small products do. Losses stay functions of the outputs that also return their gradient by these; `backward`
+takes it the rest of the way.
 `tests/nn/test_stacked.py` compares it with autograd.
 """
 
@@ -12,7 +13,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import torch
 import torch.nn.functional as F
@@ -64,12 +65,13 @@ class Tape:
 
 
 class Stack(nn.Module):
-    """C networks of linear layers and relu: inputs (B, in), which all share, to outputs (C, B, out).
+    """C networks of linear layers, with relu or tanh between them: inputs (B, in), which all share, to outputs
+    (C, B, out).
 
     A single network made from layers has weights (out, in), and everything below is without the axis C: products of
     matrices take half the time of stacks of one, if they are small.
 
-    layer_norm  normalise before each relu, without a learned scale (arXiv:2302.02948)
+    layer_norm  normalise before each activation, without a learned scale (arXiv:2302.02948)
     dropout     share of units that are dropped before that, in `forward` with a generator (DroQ, arXiv:2110.02034)
     """
 
@@ -78,6 +80,7 @@ class Stack(nn.Module):
         weights: Sequence[nn.Parameter],
         biases: Sequence[nn.Parameter],
         *,
+        activation: Literal["relu", "tanh"] = "relu",
         layer_norm: bool = False,
         dropout: float = 0.0,
     ) -> None:
@@ -85,7 +88,8 @@ class Stack(nn.Module):
         super().__init__()
         self.weights, self.biases = nn.ParameterList(weights), nn.ParameterList(biases)
         self._layers = tuple(zip(weights, biases, strict=True))  # a list of parameters is slow to walk
-        self.layer_norm, self.dropout = layer_norm, dropout
+        self.activation, self.layer_norm, self.dropout = activation, layer_norm, dropout
+        self._function = torch.relu if activation == "relu" else torch.tanh
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
@@ -105,10 +109,10 @@ class Stack(nn.Module):
         return cls(weights, biases, layer_norm=layer_norm, dropout=dropout)
 
     @classmethod
-    def of_layers(cls, layers: Sequence[nn.Linear]) -> Self:
+    def of_layers(cls, layers: Sequence[nn.Linear], activation: Literal["relu", "tanh"] = "relu") -> Self:
         """One network of these layers, whose parameters it shares."""
         weights, biases = zip(*((layer.weight, layer.bias) for layer in layers), strict=True)
-        return cls(weights, biases)
+        return cls(weights, biases, activation=activation)
 
     def outputs(self, x: Tensor) -> Tensor:
         """Outputs (C, B, out) of inputs (B, in)."""
@@ -119,7 +123,7 @@ class Stack(nn.Module):
         """Outputs (C, B, out) of inputs (B, in) or (C, B, in) through autograd, without dropout."""
         for number, (weight, bias) in enumerate(self._layers):
             if number:
-                x = torch.relu(F.layer_norm(x, x.shape[-1:]) if self.layer_norm else x)
+                x = self._function(F.layer_norm(x, x.shape[-1:]) if self.layer_norm else x)
             x = linear(x, weight, bias)
         return x
 
@@ -141,7 +145,7 @@ class Stack(nn.Module):
                 raw = x
                 x, mean, reciprocal = torch.native_layer_norm(raw, raw.shape[-1:], None, None, 1e-5)
                 norm = raw, mean, reciprocal
-            x.relu_()
+            x = x.relu_() if self.activation == "relu" else x.tanh_()
             tape.norms.append(norm)
             tape.kept.append(kept)
         return x, tape
@@ -170,7 +174,10 @@ class Stack(nn.Module):
             if not number:
                 break
             gradient = torch.matmul(gradient, weight)  # (C, B, in)
-            gradient = _aten.threshold_backward.grad_input(gradient, x, 0.0, grad_input=gradient)
+            if self.activation == "relu":
+                gradient = _aten.threshold_backward.grad_input(gradient, x, 0.0, grad_input=gradient)
+            else:
+                gradient = _aten.tanh_backward.grad_input(gradient, x, grad_input=gradient)
             norm, kept = tape.norms[number - 1], tape.kept[number - 1]
             if norm is not None:
                 raw, mean, reciprocal = norm

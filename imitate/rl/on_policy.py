@@ -5,6 +5,7 @@ Each algorithm's own file has the settings that only it has, its loss and its up
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array, check_plain
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
+from imitate.nn.distributions import Distribution
 from imitate.nn.networks import ValueNet, orthogonal_, seeded
 from imitate.nn.normalize import ReturnScaler
 from imitate.nn.policy import ActorPolicy
@@ -212,9 +214,15 @@ def _hold_std(policy: ActorPolicy, config: OnPolicyConfig) -> None:
         policy.log_std.requires_grad_(False)
 
 
-def evaluate_actor_critic(policy: ActorPolicy, value_net: nn.Module, prepared: Tensor) -> tuple[Any, Tensor]:
+def evaluate_actor_critic(
+    policy: Callable[[Tensor], Distribution], value_net: Callable[[Tensor], Tensor], prepared: Tensor
+) -> tuple[Any, Tensor]:
     """Distribution and values (B,) for prepared observations; a shared body is evaluated once."""
-    if not isinstance(value_net, ValueNet) or value_net.encoder is not policy.encoder:
-        return policy(prepared), value_net(prepared)
-    features = policy.encoder(prepared)
-    return policy.distribution(features), value_net.output(features).squeeze(-1)
+    if (
+        isinstance(policy, ActorPolicy)
+        and isinstance(value_net, ValueNet)
+        and value_net.encoder is policy.encoder
+    ):
+        features = policy.encoder(prepared)
+        return policy.distribution(features), value_net.output(features).squeeze(-1)
+    return policy(prepared), value_net(prepared)

@@ -14,30 +14,33 @@ perturbed mean that acted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import zip_longest
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from imitate.configs.ppo import PPOConfig
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 from imitate.nn.adam import Adam
-from imitate.nn.distributions import Gaussian
+from imitate.nn.distributions import Distribution, Gaussian
 from imitate.nn.graphed import Graphed
+from imitate.nn.networks import MLP, ValueNet
 from imitate.nn.normalize import ReturnScaler
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.refit import with_head
+from imitate.nn.stacked import Stack
 from imitate.rl.budget import progress_of
 from imitate.rl.fit_by_play import fit_by_play
 from imitate.rl.handed import takes
 from imitate.rl.on_policy import Guide, OnPolicy, evaluate_actor_critic, least_steps
+from imitate.rl.ppo_slopes import ppo_slopes
 from imitate.rl.returns import explained_variance, standardized
 from imitate.rl.rollout import Rollout
 
@@ -45,15 +48,15 @@ __all__ = ["PPO", "PPOConfig", "perturbation", "ppo_loss"]
 
 
 def ppo_loss(
-    policy: ActorPolicy,
-    value_net: nn.Module,
+    policy: Callable[[Tensor], Distribution],
+    value_net: Callable[[Tensor], Tensor],
     batch: dict[str, Tensor],
     config: PPOConfig,
     clip_coef: Tensor,
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Clipped surrogate, value and entropy losses (arXiv:1707.06347 eq. 9), and their parts (B,).
 
-    The part `log_ratio` is computed without RPO's perturbation.
+    The part `log_ratio` is computed without RPO's perturbation; `advantages` are as they were used.
 
     clip_coef is a number (). batch holds, over B samples: obs (prepared), raw_actions, log_probs, advantages, returns,
     values, and for RPO a perturbation (B, D) of the mean; if roll-outs are perturbed too, log_probs are of the moved
@@ -80,7 +83,7 @@ def ppo_loss(
     if config.ent_coef:
         loss = loss - config.ent_coef * distribution.entropy().mean()
     parts = {"surrogate": surrogate, "value_error": value_error, "ratio": ratio, "log_ratio": log_ratio}
-    return loss, parts
+    return loss, parts | {"advantages": advantages}
 
 
 def approximate_kl(log_ratio: Tensor) -> Tensor:
@@ -103,6 +106,7 @@ class PPO(OnPolicy):
 
     imitator    the policy that was handed in, until one with another head is fitted to it
     moves       what RPO added to the means in the last rollout, (N, D) for each step; empty if it perturbs only updates
+    stacks      policy and value function with gradients by hand; None: by autograd, as for pixels
     """
 
     config: PPOConfig
@@ -136,6 +140,9 @@ class PPO(OnPolicy):
             self.scaler = ReturnScaler(envs.num_envs, config.gamma)
         learned = [*self.policy.parameters(), *self.value_net.parameters()]
         self.optimizer = Adam(learned, config.learning_rate, eps=1e-5, max_grad_norm=config.max_grad_norm)
+        self.stacks: tuple[Stack, Stack] | None = None
+        if isinstance(self.policy.encoder.net, MLP):
+            self.stacks = _stack_of(self.policy), _stack_of(self.value_net)
         self._graphed = Graphed(self._descend, self.optimizer)
 
     def step(self, limit: int | None = None) -> dict[str, float]:
@@ -215,10 +222,34 @@ class PPO(OnPolicy):
 
     def _descend(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """One gradient step; returns the parts (B,) of the loss."""
+        if self.stacks is not None:
+            return self._descend_by_hand(batch, *self.stacks)
         loss, parts = ppo_loss(self.policy, self.value_net, batch, self.config, batch["clip_coef"])
         self.optimizer.step(loss)
         self.policy.project_()
         return {name: part.detach() for name, part in parts.items()}
+
+    @torch.no_grad()
+    def _descend_by_hand(self, batch: dict[str, Tensor], actor: Stack, critic: Stack) -> dict[str, Tensor]:
+        """`_descend` without autograd, in two thirds of its time for small networks."""
+        outputs, tape = actor(batch["obs"])
+        values, value_tape = critic(batch["obs"])
+        values, distribution = values.squeeze(-1), cast(Any, self.policy.of_outputs(outputs))
+        loss, parts = ppo_loss(
+            lambda _: distribution, lambda _: values, batch, self.config, batch["clip_coef"]
+        )
+        if "perturbation" in batch:
+            distribution = moved_by(distribution, batch["perturbation"])
+        slopes = ppo_slopes(distribution, values, batch, parts, self.config)
+        self.optimizer.collect_views()
+        actor.backward(tape, slopes.outputs)
+        critic.backward(value_tape, slopes.values)
+        if slopes.log_std is not None and self.policy.log_std.requires_grad:
+            assert self.policy.log_std.grad is not None
+            self.policy.log_std.grad.copy_(slopes.log_std)
+        self.optimizer.descend(loss)
+        self.policy.project_()
+        return parts
 
     @torch.no_grad()
     def _samples(self, rollout: Rollout, guide: Guide | None) -> dict[str, Tensor]:
@@ -271,10 +302,16 @@ class PPO(OnPolicy):
         super().load_state_dict(state)
 
 
+def _stack_of(network: ActorPolicy | ValueNet) -> Stack:
+    body: Any = network.encoder.net
+    return Stack.of_layers([*body.linear, network.output], body.activation)
+
+
 def _metrics(data: dict[str, Tensor], history: list[dict[str, Tensor]], clip_coef: float) -> dict[str, float]:
     """Means over the samples (T * N,) and over the parts (B,) of the loss of each minibatch."""
     surrogate, value_error, ratio, log_ratio = (
-        torch.cat([parts[name] for parts in history]) for name in history[0]
+        torch.cat([parts[name] for parts in history])
+        for name in ("surrogate", "value_error", "ratio", "log_ratio")
     )
     metrics: dict[str, Tensor | float] = {
         "policy_loss": -surrogate.mean(),

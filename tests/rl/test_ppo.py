@@ -109,8 +109,8 @@ def test_target_kl_ends_the_updates(monkeypatch: pytest.MonkeyPatch) -> None:
     for target_kl in (None, 1e6, 1e-6):
         learner = PPO(PPOConfig(target_kl=target_kl, **options), envs=envs("Identity-v0"), seed=0)  # type: ignore[arg-type]
         taken: list[None] = []
-        optimize = learner.optimizer.step
-        monkeypatch.setattr(learner.optimizer, "step", lambda loss: (taken.append(None), optimize(loss)))  # noqa: B023
+        descend = learner.optimizer.descend
+        monkeypatch.setattr(learner.optimizer, "descend", lambda loss: (taken.append(None), descend(loss)))  # noqa: B023
         learner.step()
         steps[target_kl] = len(taken)
     assert steps == {None: 5 * 4, 1e6: 5 * 4, 1e-6: 1}  # an epoch is four minibatches
