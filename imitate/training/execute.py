@@ -52,7 +52,7 @@ def execute(
     until     pause before more than so many steps of the budget are spent, to be resumed later
     go_on     the command that goes on, for messages; by default `imitate train --resume`
 
-    A resumed run may have another device, backend and budget, and files whose folders have moved.
+    A resumed run may have another device, backend, budget and `checkpoint_every`, and files whose folders have moved.
 
     Raises InputError if `out` exists (and `resume` is not set), if the run in it has other settings, if another process
     trains there, if inputs don't fit together, if the budget is too small for one update, and if learning diverges.
