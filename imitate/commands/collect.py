@@ -94,16 +94,18 @@ def command(
         vecnormalize: for a zip: file of normalisation statistics, or none; by default the one in the same folder
         num_envs: environments side by side
         deterministic: take the expert's best action; --stochastic samples
-        noise: on executed actions, whose labels stay clean: gaussian:SIGMA (in half the action range), random:P, or
-            dart:RUN, as large as the errors of that run in five more episodes of the expert
+        noise: noise on the executed actions, whose labels stay clean: gaussian:SIGMA in units of half the action range,
+            random:P for a random action with probability P, or dart:RUN, as large as the errors of that run in five
+            more episodes of the expert
         seed: episode n depends on (seed, n) alone
         actions: --no-actions leaves them out: demonstrations for gaifo, which learns from observations alone where
             actions are continuous
-        compression: of pictures; zstd is smaller and faster, and every reader of the file needs the extra zstd
+        compression: compression of pictures; zstd is smaller and faster, but every reader of the file needs the extra
+            zstd
         measure: play 20 episodes of the expert, and 20 of random actions, before the first time that it is recorded;
             hardware wants --no-measure
         remeasure: measure the expert's return again, ignoring the cache
-        shards: record so many files side by side, which are read as one: episode n is in file n modulo shards
+        shards: record this many files side by side, which are read as one: episode n is in file n modulo shards
         backend: where shards are recorded: in processes of this machine, or on a Ray cluster
         address: of the Ray cluster, HOST:PORT; by default the one that runs here, else one of this machine alone
         workers: shards at a time; by default as many as there are processors, here or in the cluster

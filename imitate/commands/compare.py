@@ -70,29 +70,29 @@ def command(
     Args:
         file: a comparison or a suite as TOML, such as the comparison.toml of a report, or a suite that comes with
             imitate: classic, box2d, pixels, bullet, mujoco, atari, few-demos. Options take the place of what it says
-        out: the folder of the report. What it holds is not done again: the same command goes on where it was
-            interrupted, and --add, --seeds and --episodes alone make a finished one grow
-        watch: the folder of a comparison that is under way, here or on a cluster: show how far its runs are
+        out: the folder of the report. Runs that it holds are not repeated: the same command goes on where it was
+            interrupted, and --add, --seeds and --episodes alone extend a finished comparison
+        watch: show how far the runs in this folder of a comparison are, here or on a cluster
         env: a Gymnasium id, or my_module:MyEnv-v0
-        expert: who is imitated; by default the bundled expert of the environment, if there is one
-        algorithms: which learners; by default bc, dagger and ppo. sb3:ppo is Stable-Baselines3's PPO,
-            my_module:Learner your own, ppo@wide PPO with the hyperparameters that are named so
+        expert: the expert to imitate; by default the bundled one of the environment, if there is one
+        algorithms: the learners; by default bc, dagger and ppo. sb3:ppo is Stable-Baselines3's PPO,
+            my_module:Learner your own, ppo@wide PPO with the settings under that name in --hyperparameters
         add: more learners, beside those of the folder or file
-        seeds: how many seeds of each; by default 5
+        seeds: number of seeds of each learner; by default 5
         first_seed: the first of them; by default 0. Choose settings on some seeds, and measure on others
         budget: environment steps of each run, demonstrations and training together; by default 50,000
         episodes: episodes of the final test, with the same seeds for everyone; by default 20
         curve_episodes: episodes of each point of a learning curve; by default 10
         num_envs: environments that a learner steps side by side; by default the preset's
-        demo_episodes: demonstrations of every imitator; by default at most 10, or all that the budget pays for where
-            a learner has no environment
+        demo_episodes: demonstrations for every imitator; by default at most 10, or all that the budget pays for if the
+            learner has no environment
         demo_every: learn from each n-th step of the demonstrations only
         keep_closest: SQIL and IQ-Learn keep the policy that is closest to the demonstrations, where their presets
             validate; these steps count. Otherwise every learner's last policy is measured
         audit: --no-audit leaves out the controls of GAIL and DAC
         env_kwargs: keywords of the environment, as a JSON object
-        hyperparameters: in place of the presets', as a JSON object such as {"ppo": {"gamma": 0.9}}
-        device: where the networks are; by default cpu
+        hyperparameters: override the presets, as a JSON object such as {"ppo": {"gamma": 0.9}}
+        device: device of the networks; by default cpu
         workers: runs at a time; by default one a core, here or in the cluster
         backend: where runs take place: in processes of this machine, or on a Ray cluster (see docs/scale.md)
         address: of the Ray cluster, HOST:PORT; by default the one that runs here, else one of this machine alone

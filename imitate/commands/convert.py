@@ -45,8 +45,8 @@ def convert(
         0,0.2,-0.1,0,1.0,1,0
         0,0.3,0.2,,,,
 
-    Needed are obs_0 ... and action (whole numbers) or action_0 ... (a Box). Others are seed and expert_action. An .npz
-    has the arrays obs, actions, rewards, terminated, truncated with a row for each step of all episodes one after
+    It needs obs_0 ... and action (whole numbers) or action_0 ... (a Box), and may have seed and expert_action. An .npz
+    has the arrays obs, actions, rewards, terminated and truncated, with a row for each step of all episodes one after
     another; or obs with one more row for each episode, and lengths. Other names are given with --columns:
 
         imitate data convert log.csv demos.h5 --env Valve-v0 --columns obs=level,velocity action=valve reward=r
@@ -55,24 +55,24 @@ def convert(
         source: a data set, whose format is found from its content; minari:ID is one in Minari's folder,
             hub:ORG/DATASET one on the Hugging Face hub
         out: the file or folder to write, or minari:ID
-        format: the format to write; by default after the suffix .h5 (ours), .npz or .csv
+        format: the format to write; by default that of the suffix: .h5 (ours), .npz or .csv
         env: the environment, if the data do not name it
         env_kwargs: keyword arguments of the environment, as a JSON object
         obs_keys: the observations to take; by default all. From robomimic and LeRobot, vectors alone become one array,
-            in this order, and pictures with others a Dict. From Minari and our own files all stay a Dict, of which keys
-            join some in one array
+            in this order, and pictures with others a Dict. From Minari and our own files a Dict is kept
+            whole, or these keys are joined in one array
         columns: the columns of a CSV, or arrays of an .npz, by what they are: obs=level,velocity action=valve reward=r;
             also expert_action, terminated, truncated, done (an episode ends, whatever the cause), seed, and episode
             (CSV) or next_obs, length, start (.npz)
-        mask: take only the part that the source names so, such as robomimic's train
-        clip: move actions that leave the action space to its bounds
+        mask: take only the part of the source with this name, such as robomimic's train
+        clip: move actions outside the action space to its bounds
         actions: --no-actions leaves them out, or says that an .npz has none: demonstrations of observations alone, for
             gaifo; only .h5 and .npz are written so
-        compression: of pictures in an .h5 of ours; zstd is smaller and faster, and every reader of the file needs the
-            extra zstd
+        compression: compression of the pictures in an .h5 of ours; zstd is smaller and faster, but every reader of the
+            file needs the extra zstd
         fps: steps a second; by default what the data say, or 30 in LeRobot's videos; a CSV has no place for it
-        codec: of the pictures in a LeRobotDataset, both lossless: h264 makes a video for each episode, png an image for
-            each step
+        codec: codec of the pictures in a LeRobotDataset, both lossless: h264 makes a video for each episode, png an
+            image for each step
         dry_run: read everything and say what would be lost; write nothing
         json: print JSON
     """

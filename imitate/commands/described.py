@@ -31,13 +31,14 @@ class RunArguments:
     env_kwargs: Annotated[JsonObject, Rare]
     """keyword arguments of the environment, as a JSON object"""
     demos: str | None
-    """demonstrations to learn from: a file, a folder of them, or a pattern such as 'demos/*.h5'"""
+    """demonstrations to learn from: a file or folder of any format that `imitate data convert` reads, a pattern such as
+    'demos/*.h5', minari:ID or hub:ORG/DATASET"""
     demo_episodes: Annotated[int | None, Rare]
     """use only this many episodes, the first ones"""
     expert: Annotated[tuple[str, ...], tyro.conf.UseAppendAction]
-    """the expert to query: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip or a folder; DAgger, AggreVaTeD and
-    guided take several (--expert A --expert B) and follow each where it is best; DAgger also takes human, or
-    human:keys.toml: you press what you would do in each state that is shown"""
+    """the expert to query: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip, an expert's folder, a run, or
+    module:make_expert; DAgger, AggreVaTeD and guided take several (--expert A --expert B) and follow each where it is
+    best; DAgger also takes human, or human:keys.toml: you press what you would do in each state that is shown"""
     vecnormalize: Annotated[str | None, Rare]
     """for an expert in a zip: file of normalisation statistics, or none; by default the one in the same folder"""
     init: str | None
@@ -58,15 +59,17 @@ class RunArguments:
     clip_rewards: Annotated[bool, Rare]
     """Atari: in training, use the sign of rewards; reported scores are raw, of full games"""
     eval_every: int
-    """training steps between validations; 0: never validate, keep the last policy"""
+    """training steps between validations (iterations, if the learner takes no steps); 0: never validate, keep the last
+    policy"""
     eval_episodes: Annotated[int, Rare]
     """episodes in a validation"""
     validate_by: Annotated[Literal["return", "demos"], Rare]
     """keep the policy of the highest return, or the one whose episodes are closest to the demonstrations, which takes
     no reward"""
     checkpoint_every: Annotated[int, Rare]
-    """training steps between checkpoints; 0: only when interrupted. A checkpoint begins new episodes, so that a run
-    that was killed and resumed repeats byte for byte; it waits until a few episodes of each environment have ended.
+    """training steps between checkpoints (iterations, if the learner takes no steps); 0: only when interrupted. A
+    checkpoint begins new episodes, so that a run that was killed and resumed repeats byte for byte; it waits until a
+    few episodes of each environment have ended.
     Ctrl-C, SIGTERM and SIGHUP add a checkpoint, and so end with other bytes than an uninterrupted run. A replay of
     pixels is not saved: a resumed run fills a new one"""
     device: Literal["auto", "cpu", "cuda"]

@@ -56,7 +56,7 @@ def evaluate(
     Args:
         subject: a run folder, a policy's folder, or an expert as for `imitate collect`
         episodes: episodes to play
-        seed: with the same seed, the n-th episode starts alike for every policy
+        seed: seed of the episodes; with the same one, the n-th episode starts alike for every policy
         env: the environment, if the subject names none or you want another
         env_kwargs: keyword arguments of the environment, as a JSON object
         vecnormalize: for a zip: file of normalisation statistics, or none; by default the one in the same folder

@@ -47,11 +47,11 @@ def export(argv: list[str]) -> int:
         Args:
             run_folder: a folder of `imitate train`, of a policy, or hub:ORG/REPO
             to: onnx, torch (torch.export) and torchscript take raw observations and give the environment's actions;
-                sb3 is a zip for PPO.load or SAC.load; safetensors is a folder with weights and a description, as
-                `load_policy` reads it; hub is a folder for the Hugging Face hub, with a card, the film and an SB3 zip
+                sb3 is a zip for PPO.load or SAC.load; safetensors is a folder with weights and a description, which
+                `load_policy` reads; hub is a folder for the Hugging Face hub, with a card, the film and an SB3 zip
             out: the file to write, for safetensors and hub the folder; by default in the run's folder
-            push: for hub: ORG/REPO to push the folder to; its token is that of `hf auth login`, or HF_TOKEN
-            private: for hub: a repository that is made is private
+            push: for hub: ORG/REPO to push the folder to; the token is that of `hf auth login`, or HF_TOKEN
+            private: for hub: make the repository private, if it is new
             license: for hub: the licence on the card, such as mit
             episodes: for hub: episodes to measure the return on the card
             film: for hub: film the first of them

@@ -53,7 +53,7 @@ def command(
 ) -> int:
     """Play yourself: your episodes are the demonstrations.
 
-    The keys `p` pauses, `backspace` takes the last finished episode back and plays it again, `escape` ends.
+    `p` pauses, `backspace` takes the last finished episode back and plays it again, `escape` ends.
     If actions are continuous, the mouse steers while its left button is down: the middle of the window is idle, its
     edges are the arrow keys.
 

@@ -40,7 +40,7 @@ def push(
         repo: ORG/REPO, which is made if it is missing; its token is that of `hf auth login`, or HF_TOKEN
         format: of the files there
         license: the licence on the card, such as mit
-        private: a repository that is made is private
+        private: make the repository private, if it is new
     """
     facts, result = _described(demos)
     hub.check_push(repo)

@@ -30,8 +30,8 @@ class BCConfig:
     demo_every: int = 1
     """Learn from each n-th step of the demonstrations only, and from the last one if that terminates the episode."""
     holdout: float = 0.05
-    """Share of the episodes held out to report the loss on them; none are held out if there are fewer than 1 /
-    holdout."""
+    """Share of the episodes held out to report the loss on them. None are held out if there are fewer than 1 / holdout,
+    or with demo_pairs or demo_every."""
     batch_size: int | None = None
     """Samples in a minibatch; by default 64 for continuous and 256 for discrete actions."""
     learning_rate: float | None = None

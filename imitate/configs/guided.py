@@ -21,6 +21,8 @@ class GuidedConfig(TQCConfig):
         "updates_per_step", "batch_size", "learning_rate", "gamma", "n_step", "hidden",
     )  # fmt: skip
 
+    batch_size: int = 256
+    """Samples in a gradient step."""
     learning_starts: int = 5_000
     """Steps of the expert's episodes before the first gradient step."""
     offline_updates: int = 5_000

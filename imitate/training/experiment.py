@@ -64,10 +64,11 @@ class Experiment:
                       not "auto", so that a repeated run uses the same one. Policies are evaluated on gymnasium
     episodic_life     for Atari on backend ale, in training only: the loss of a life ends an episode
     clip_rewards      for Atari on backend ale, in training only: learn from the sign of rewards
-    eval_every        training steps between validations; 0: never validate, keep the last policy
+    eval_every        training steps between validations (iterations of an offline learner); 0: never validate, keep
+                      the last policy
     validate_by       "return", or "demos": keep the policy whose episodes are closest to the demonstrations
-    checkpoint_every  training steps between checkpoints; these wait until a few episodes have ended, since each
-                      checkpoint begins new episodes. 0: save only when interrupted
+    checkpoint_every  training steps (or iterations) between checkpoints; these wait until a few episodes have ended,
+                      since each checkpoint begins new episodes. 0: save only when interrupted
     device            "cpu" or "cuda"
 
     Raises InputError for an unknown algorithm, for values of another type and for values out of range.
