@@ -37,8 +37,8 @@ def push(
 
     Args:
         demos: a file of demonstrations, a folder of them or a pattern
-        repo: ORG/REPO, which is made if it is missing; its token is that of `hf auth login`, or HF_TOKEN
-        format: of the files there
+        repo: ORG/REPO, which is made if it is missing; the token is that of `hf auth login`, or HF_TOKEN
+        format: format of the files there
         license: the licence on the card, such as mit
         private: make the repository private, if it is new
     """

@@ -23,7 +23,7 @@ def report(
     """Write the report of a comparison or a suite anew, or one of several folders of the same.
 
     Args:
-        folders: of `imitate compare`; comparisons must be of the same environment, expert and budget
+        folders: folders of `imitate compare`; comparisons must be of the same environment, expert and budget
         out: where the report goes; by default to the first folder
         format: html writes the page and all that belongs to it; the others print the table of results
         env: module:Env-v0 of the comparison, to allow the import of its module

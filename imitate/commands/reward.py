@@ -36,7 +36,8 @@ def reward(
 
     Args:
         run_folder: the run
-        demos: recordings of the same environment, best of good and bad players, and none that the run learned from
+        demos: recordings of the same environment that the run did not learn from, preferably of good
+            and bad players
         plot: write the two clouds of points as a .png
         json: print JSON
     """

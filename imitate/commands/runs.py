@@ -32,7 +32,7 @@ def runs(folder: tyro.conf.Positional[Path] = Path("runs"), /, json: bool = Fals
     comparison's test, of the last look of `imitate train`, or of training, in this order.
 
     Args:
-        folder: to look in
+        folder: the folder to look in
         json: print JSON
     """
     if not folder.is_dir():
