@@ -3,8 +3,9 @@
 The expert plays first. The critics learn its values, and the student clones it. Then the expert's action is one more
 candidate wherever one must be chosen: the critics choose between the two in acting and in the target, as in IBRL
 (arXiv:2311.02198). The student is a TQC policy, which also clones the expert, but only where the critics prefer the
-expert's action (Q-filter, arXiv:1709.10089). The expert is asked once in each state, and its answer is kept in the
-replay beside the observation. After a part of the run it retires, since the student is handed over without it.
+expert's action (Q-filter, arXiv:1709.10089) or the expert itself acted. The expert is asked once in each state, and its
+answer is kept in the replay beside the observation. After a part of the run it retires, since the student is handed
+over without it.
 
 Departures from IBRL: quantile critics, entropy and a Q-filter; a schedule ends the guidance, because a student who
 always has the expert beside it is not trained in the states to which it alone would come.
