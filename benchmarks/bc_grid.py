@@ -29,7 +29,7 @@ from torch import Tensor
 
 from imitate import BC, BCConfig, DemoReader, evaluate
 from imitate.files import machine, versions, write_json
-from imitate.imitators.bc import bc_loss, imitation_loss
+from imitate.imitators.cloning import bc_loss, imitation_loss
 from imitate.nn.distributions import Distribution
 from imitate.nn.networks import MLP
 from imitate.nn.policy import ActorPolicy

@@ -31,7 +31,7 @@ from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array, check_plain
 from imitate.envs.vec import VecEnv
 from imitate.experts.values.critics import QOracle
-from imitate.imitators.bc import imitation_loss, new_policy
+from imitate.imitators.cloning import imitation_loss, new_policy
 from imitate.imitators.roll_in.roll_in import RollIn
 from imitate.imitators.roll_in.student import Student
 from imitate.imitators.roll_in.teachers import Teacher, Teachers

@@ -24,7 +24,7 @@ from imitate.datasets.storage.writer import DemoWriter
 from imitate.envs.seeds import draw_seed, episode_seeds
 from imitate.envs.vec import VecEnv
 from imitate.experts.values.critics import QOracle
-from imitate.imitators.bc import new_policy
+from imitate.imitators.cloning import new_policy
 from imitate.imitators.roll_in.student import Student
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state

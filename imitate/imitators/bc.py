@@ -11,116 +11,30 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import numpy as np
 import torch
-from gymnasium import spaces
 from torch import Tensor
 
 from imitate.configs.bc import BCConfig
 from imitate.datasets.edit import shown
 from imitate.datasets.storage.reader import DemoReader
-from imitate.datasets.trajectory import tensor_of
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array, values_of
 from imitate.errors import InputError
+from imitate.imitators.cloning import Loss, agreement, bc_loss, new_policy
 from imitate.nn.adam import Adam
 from imitate.nn.average import Average
-from imitate.nn.distributions import Distribution, Gaussian
 from imitate.nn.merged import can_merge, merge_into, wider
-from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
 from imitate.nn.whitening import Whitening
 from imitate.rl.handed import takes
 
-__all__ = ["BC", "BCConfig", "agreement", "bc_loss", "imitation_loss", "mean_agreement", "new_policy"]
+__all__ = ["BC", "BCConfig"]
 
 _EVALUATION_BATCH = 4_096
-_EDGE = 0.99  # of the bounds, where the input of the tanh would be infinite
-
-Loss = Callable[[ActorPolicy, Distribution, Tensor], Tensor]
-
-
-class _Network(Protocol):
-    """The hyperparameters of an imitator that describe its network."""
-
-    @property
-    def hidden(self) -> tuple[int, ...] | None: ...
-    @property
-    def activation(self) -> Literal["tanh", "relu"] | None: ...
-    @property
-    def log_std_init(self) -> float: ...
-
-
-def new_policy(
-    config: _Network,
-    observation_space: spaces.Space[Any],
-    action_space: spaces.Space[Any],
-    *,
-    seed: int,
-    normalize_obs: bool = True,
-) -> ActorPolicy:
-    """An untrained policy whose weights depend on `seed` alone; continuous actions are squashed.
-
-    Where the config leaves the widths open, continuous actions get more: from ten episodes of HalfCheetah 64 tanh units
-    return a thirtieth of what 256 relu units do.
-    """
-    discrete = values_of(action_space) is not None
-    with seeded(seed):
-        return ActorPolicy(
-            observation_space,
-            action_space,
-            hidden=((64, 64) if discrete else (256, 256)) if config.hidden is None else config.hidden,
-            activation=config.activation or ("tanh" if discrete else "relu"),
-            head="categorical" if discrete else "squashed",
-            log_std_init=config.log_std_init,
-            normalize_obs=normalize_obs,
-        )
-
-
-def imitation_loss(policy: ActorPolicy, distribution: Distribution, actions: Tensor) -> Tensor:
-    """Loss (B,) of cloning `actions` (B, ...) in the policy's units (`to_unit`): indices from 0, or in [-1, 1]^D.
-
-    Discrete actions: cross-entropy, summed over the parts of an action. Continuous actions: mean squared error of the
-    policy's mode, since the likelihood of a squashed Gaussian is infinite at the bounds, where experts often act.
-    """
-    if not isinstance(distribution, Gaussian):
-        return -distribution.log_prob(actions)
-    return (policy.to_unit(policy.to_env(distribution.mode())) - actions).square().mean(-1)
-
-
-def bc_loss(policy: ActorPolicy, distribution: Distribution, actions: Tensor) -> Tensor:
-    """BC's loss (B,): `imitation_loss`, or the squared error before the tanh of a squashed policy.
-
-    At the bounds, where experts often act, the tanh has hardly a gradient; `actions` beyond 0.99 count as 0.99.
-    """
-    if policy.head != "squashed":
-        return imitation_loss(policy, distribution, actions)
-    return (distribution.mode() - actions.clamp(-_EDGE, _EDGE).atanh()).square().mean(-1)
-
-
-def agreement(policy: ActorPolicy, prepared: Tensor, labels: Tensor) -> Tensor:
-    """(B,) 1 where the policy's action agrees with the label, else 0.
-
-    Discrete actions must be equal in all parts; continuous ones within a tenth of half the range in every dimension.
-    """
-    mode = policy(prepared).mode()
-    if policy.head == "categorical":
-        equal = torch.eq(mode, policy.to_unit(labels))
-        return equal.reshape(len(mode), -1).all(-1).float()
-    error = policy.to_unit(policy.to_env(mode)) - policy.to_unit(labels)
-    return (error.abs() < 0.1).all(-1).float()
-
-
-@torch.inference_mode()
-def mean_agreement(policy: ActorPolicy, obs: Array, labels: Array) -> float:
-    """Mean `agreement` over observations (N, *obs_shape); give states that the policy was not trained on."""
-    device = policy.output.weight.device
-    prepared = policy.encoder.prepare(tensor_of(obs).to(device))
-    return float(agreement(policy, prepared, torch.from_numpy(labels).to(device)).mean())
 
 
 class Member:

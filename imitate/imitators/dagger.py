@@ -25,7 +25,7 @@ from imitate.datasets.storage.writer import DemoWriter
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import values_of
 from imitate.envs.vec import VecEnv
-from imitate.imitators.bc import new_policy
+from imitate.imitators.cloning import new_policy
 from imitate.imitators.roll_in.roll_in import RollIn
 from imitate.imitators.roll_in.student import Student
 from imitate.imitators.roll_in.teachers import Teacher, Teachers, teacher_of

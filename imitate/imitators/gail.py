@@ -35,7 +35,8 @@ from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 from imitate.imitators.absorbing import absorbed_share, endings, share_of_demos
 from imitate.imitators.airl import ShapedNet
-from imitate.imitators.bc import BC, BCConfig, new_policy
+from imitate.imitators.bc import BC, BCConfig
+from imitate.imitators.cloning import new_policy
 from imitate.imitators.discriminator import Discriminator, bce, gradient_penalty, reward_of
 from imitate.imitators.noisy import warn_of_noise
 from imitate.nn.adam import Adam

@@ -21,7 +21,7 @@ from imitate.aggrevated.gradients import exact, target
 from imitate.aggrevated.variants.executed import Executed, LearnersValue
 from imitate.experts import load_expert
 from imitate.experts.values.fqe import FittedQ
-from imitate.imitators.bc import new_policy
+from imitate.imitators.cloning import new_policy
 from imitate.imitators.dagger import DAggerConfig
 from imitate.nn.distributions import Categorical, Gaussian
 from imitate.rl.rollout import Rollout

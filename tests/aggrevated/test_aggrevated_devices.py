@@ -14,7 +14,7 @@ from imitate.aggrevated.gate import Gate
 from imitate.aggrevated.variants.estimators import find_estimator
 from imitate.aggrevated.variants.scene import Scene
 from imitate.configs.variants import VariantConfig
-from imitate.imitators.bc import imitation_loss, new_policy
+from imitate.imitators.cloning import imitation_loss, new_policy
 
 META = torch.device("meta")
 OBS, BOX, NAMES = spaces.Box(-1, 1, (3,)), spaces.Box(-2, 2, (2,)), spaces.Discrete(4)

@@ -15,7 +15,7 @@ from imitate.aggrevated.gradients import exact_loss, line_search, target, target
 from imitate.aggrevated.variants.estimators import score_loss
 from imitate.aggrevated.variants.executed import clipped_ratio_loss
 from imitate.aggrevated.variants.scene import normalised
-from imitate.imitators.bc import new_policy
+from imitate.imitators.cloning import new_policy
 from imitate.imitators.dagger import DAggerConfig
 from imitate.nn.distributions import Categorical, Gaussian
 

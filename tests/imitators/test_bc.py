@@ -26,7 +26,8 @@ from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts import load_expert
-from imitate.imitators.bc import BC, BCConfig, agreement, bc_loss, imitation_loss
+from imitate.imitators.bc import BC, BCConfig
+from imitate.imitators.cloning import agreement, bc_loss, imitation_loss
 from imitate.nn.distributions import Distribution
 from imitate.nn.policy import ActorPolicy
 

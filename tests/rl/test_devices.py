@@ -10,7 +10,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from imitate.configs.gail import GAILConfig
-from imitate.imitators.bc import agreement, imitation_loss
+from imitate.imitators.cloning import agreement, imitation_loss
 from imitate.imitators.discriminator import Discriminator, bce, gradient_penalty, reward_of
 from imitate.nn.networks import ValueNet
 from imitate.nn.policy import ActorPolicy

@@ -25,7 +25,7 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 from imitate.experts.values.critics import QOracle
-from imitate.imitators.bc import imitation_loss
+from imitate.imitators.cloning import imitation_loss
 from imitate.imitators.roll_in.roll_in import Labelled
 from imitate.imitators.roll_in.student import Student
 from imitate.imitators.roll_in.teachers import Teacher

@@ -16,7 +16,7 @@ from imitate.datasets.storage.writer import DemoWriter
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import Fault, InputError
-from imitate.imitators.bc import mean_agreement
+from imitate.imitators.cloning import mean_agreement
 from imitate.imitators.roll_in.mixture import Mixture, Per, Schedule, mixing_coefficient
 from imitate.imitators.roll_in.teachers import Teacher, Teachers
 from imitate.nn.policy import ActorPolicy

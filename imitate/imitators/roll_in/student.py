@@ -11,7 +11,7 @@ from torch import Tensor
 
 from imitate.datasets.trajectory import tensor_of
 from imitate.envs.spaces import Array, is_plain
-from imitate.imitators.bc import imitation_loss
+from imitate.imitators.cloning import imitation_loss
 from imitate.nn.adam import Adam
 from imitate.nn.average import Average
 from imitate.nn.distributions import Distribution
