@@ -150,9 +150,9 @@ class ActorPolicy(nn.Module):
             return actions.long() - int(self.action_space.start)
         if self.head == "categorical":
             return actions.long() - self.first
-        unit = (actions - self.center) / self.scale  # type: ignore[operator]
-        # Bounds that are equal leave nothing to divide by: the unit is 0.
-        return torch.where(self.scale > 0, unit, 0.0).float()  # type: ignore[operator, arg-type]
+        # Bounds that are equal leave nothing to divide by: the unit is 0, and so is its slope.
+        scale = torch.where(self.scale > 0, self.scale, 1.0)  # type: ignore[operator, arg-type]
+        return ((actions - self.center) / scale * (self.scale > 0)).float()  # type: ignore[operator]
 
     @torch.inference_mode()
     def act(self, obs: Any, *, deterministic: bool = True) -> Array:
