@@ -105,7 +105,7 @@ class Trial:
             count = int(metrics["updates"])
             self.rival.observe(states.obs)
             batches = roll_in.batches(count, self.config.batch_size, learner.rng)
-            self.rival.fit(self.rival.cloning, batches, count)
+            self.rival.clone(batches, count)
         self.episodes += len(states.rollout.ends)
         return metrics | roll_in.sampler.pop_episodes()
 

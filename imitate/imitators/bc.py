@@ -23,7 +23,7 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.seeds import draw_seed
 from imitate.envs.spaces import Array, values_of
 from imitate.errors import InputError
-from imitate.imitators.cloning import Loss, agreement, bc_loss, new_policy
+from imitate.imitators.cloning import Cloning, Loss, agreement, bc_loss, losses_of, new_policy
 from imitate.nn.adam import Adam
 from imitate.nn.average import Average
 from imitate.nn.merged import can_merge, merge_into, wider
@@ -46,18 +46,20 @@ class Member:
 
     parts = ("mean", "actor", "optimizer", "average")
 
-    def __init__(self, actor: ActorPolicy, config: BCConfig, learning_rate: float) -> None:
+    def __init__(self, actor: ActorPolicy, config: BCConfig, learning_rate: float, loss: Loss) -> None:
         self.actor, self.mean = actor, copy.deepcopy(actor)
         # Without the log standard deviation, which cloning does not change.
         parameters = [*actor.encoder.parameters(), *actor.output.parameters()]
         self.optimizer = Adam(parameters, learning_rate, weight_decay=config.weight_decay)
+        self.cloning = Cloning(actor, loss, self.optimizer)
         self.average = Average(self.mean, actor, config.ema)
 
-    def update(self, loss: Tensor, learning_rate: float) -> None:
-        """One gradient step."""
+    def update(self, prepared: Tensor, labels: Tensor, learning_rate: float) -> Tensor:
+        """One gradient step; returns the loss ()."""
         self.optimizer.learning_rate = learning_rate
-        self.optimizer.step(loss)
+        loss = self.cloning.descend(prepared, labels)
         self.average.update()
+        return loss
 
     def state_dict(self) -> dict[str, Any]:
         return parts_state(self, *self.parts)
@@ -124,7 +126,7 @@ class BC:
             seen = demos.minibatches(_EVALUATION_BATCH, rng, fields=["obs"], episodes=self.trained_on)
             moved = (obs.to(self.device) for (obs,) in seen)
             self.whitening = Whitening.fit(actors[0].encoder, moved)
-        self.members = [Member(actor, config, self.learning_rate) for actor in actors]
+        self.members = [Member(actor, config, self.learning_rate, self._loss) for actor in actors]
         self.policy = copy.deepcopy(actors[0]) if len(actors) == 1 else wider(actors[0], len(actors))
         self._publish()
         batches = math.ceil(pairs / self.batch_size)
@@ -147,10 +149,7 @@ class BC:
             learning_rate = self.learning_rate * (1.0 - self.updates / self._budget)
             prepared, labels = self.inputs(obs, labels)
             for member in self.members:
-                actor = member.actor
-                loss = self._losses(actor, prepared, labels).mean()
-                member.update(loss, learning_rate)
-                total += loss.detach() / len(self.members)
+                total += member.update(prepared, labels, learning_rate) / len(self.members)
             self.updates += 1
         self.epoch += 1
         self._publish()
@@ -161,22 +160,13 @@ class BC:
         }
         return metrics | (self._validate(rng) if len(self.heldout) else {})
 
-    def _losses(self, policy: ActorPolicy, prepared: Tensor, labels: Tensor) -> Tensor:
-        """The loss (B,) of prepared observations. Raises InputError if one that was handed in gives another shape."""
-        losses = self._loss(policy, policy(prepared), policy.to_unit(labels))
-        if losses.shape != (len(labels),):
-            raise InputError(
-                f"the loss has the shape {tuple(losses.shape)}, wanted ({len(labels)},): one each"
-            )
-        return losses
-
     @torch.inference_mode()
     def _validate(self, rng: np.random.Generator) -> dict[str, float]:
         losses, agreements = [], []
         for batch in self.demos.minibatches(_EVALUATION_BATCH, rng, episodes=self.heldout):
             obs, labels = (part.to(self.device) for part in batch)
             prepared = self.policy.encoder.prepare(obs)
-            losses.append(self._losses(self.policy, prepared, labels))
+            losses.append(losses_of(self._loss, self.policy, prepared, labels))
             agreements.append(agreement(self.policy, prepared, labels))
         return {
             "heldout_loss": float(torch.cat(losses).mean()),

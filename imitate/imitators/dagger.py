@@ -93,7 +93,7 @@ class DAgger:
         metrics |= self.roll_in.teacher.fit(self.rng)
         count = self.config.final_updates if last else self.config.updates_per_iteration
         batches = self.roll_in.batches(count, self.config.batch_size, self.rng)
-        metrics |= self.student.fit(self.student.cloning, batches, count)
+        metrics |= self.student.clone(batches, count)
         self.iteration += 1
         return metrics | self.roll_in.sampler.pop_episodes()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
@@ -21,8 +21,13 @@ from msgspec import Meta
 from torch import Tensor, nn
 
 from imitate.configs.shared import Widths
+from imitate.nn.adam import Adam
+from imitate.nn.networks import MLP, Encoder
 
-__all__ = ["CriticShape", "Stack", "Tape"]
+__all__ = ["CriticShape", "Graded", "Stack", "Tape", "stack_of"]
+
+Graded = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""A function of a network's outputs (..., B, A), such as a loss (), and the gradient of its sum by them."""
 
 _aten = torch.ops.aten
 
@@ -191,6 +196,26 @@ class Stack(nn.Module):
         first = self._layers[0][0][..., inputs].mT.contiguous()  # of few columns: see above
         product = torch.matmul(first, gradient.mT)  # (C, columns, B)
         return (product.sum(0) if product.dim() == 3 else product).t()
+
+    @torch.no_grad()
+    def descend(
+        self, x: Tensor, loss: Graded, optimizer: Adam, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """One gradient step at inputs (B, in); returns the loss () and the outputs before it."""
+        outputs, tape = self(x, generator)
+        found, gradient = loss(outputs)
+        optimizer.collect_views()
+        self.backward(tape, gradient)
+        optimizer.descend(found)
+        return found, outputs
+
+
+def stack_of(network: nn.Module) -> Stack | None:
+    """The network of a policy or a value function, whose parameters it shares; None for pixels and Dicts."""
+    body, output = network.encoder, network.output
+    if not isinstance(body, Encoder) or not isinstance(body.net, MLP) or not isinstance(output, nn.Linear):
+        return None
+    return Stack.of_layers([*body.net.linear, output], body.net.activation)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

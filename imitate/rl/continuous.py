@@ -27,7 +27,7 @@ from imitate.nn.average import blend
 from imitate.nn.graphed import Graphed
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
-from imitate.nn.stacked import CriticShape, Stack
+from imitate.nn.stacked import CriticShape, Graded, stack_of
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.batches import Batch, means, replay_of
 from imitate.rl.off_policy import OffPolicy
@@ -37,16 +37,12 @@ logger = logging.getLogger(__name__)
 __all__ = [
     "ActorCritic",
     "Critics",
-    "Graded",
     "PolicyNet",
     "Rates",
     "check_continuous",
     "critic_loss",
     "soft_targets",
 ]
-
-Graded = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""A function of critics' outputs (C, B, K), with the gradient of its sum by them, (C, B, K)."""
 
 
 def soft_targets(outputs: Tensor, bonus: Tensor | float, batch: Batch) -> Tensor:
@@ -97,12 +93,7 @@ class Critics:
     ) -> tuple[Tensor, Tensor]:
         """One gradient step on a loss of the outputs; returns the loss () and the outputs. Without a generator no
         units are dropped."""
-        outputs, tape = self.online(torch.cat([obs, actions], -1), generator)
-        found, gradient = loss(outputs)
-        self.optimizer.collect_views()
-        self.online.backward(tape, gradient)
-        self.optimizer.descend(found)
-        return found, outputs
+        return self.online.descend(torch.cat([obs, actions], -1), loss, self.optimizer, generator)
 
     def slope(self, obs: Tensor, actions: Tensor, value: Graded) -> tuple[Tensor, Tensor]:
         """Values (B,) of these actions and their gradients by the actions (B, D)."""
@@ -129,7 +120,9 @@ class PolicyNet:
     parts = ("optimizer",)  # the network is the policy's
 
     def __init__(self, policy: ActorPolicy, config: Rates) -> None:
-        self.stack = Stack.of_layers([*policy.encoder.net.linear, policy.output])
+        stack = stack_of(policy)
+        assert stack is not None
+        self.stack = stack
         self.optimizer = Adam(self.stack.parameters(), config.learning_rate)
 
     def outputs(self, obs: Tensor) -> Tensor:

@@ -26,10 +26,10 @@ from imitate.errors import InputError
 from imitate.nn.adam import Adam
 from imitate.nn.average import Average, blend
 from imitate.nn.graphed import Graphed
-from imitate.nn.networks import MLP, seeded
+from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.q_net import QNet, QValues
-from imitate.nn.stacked import Stack
+from imitate.nn.stacked import Stack, stack_of
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.actor import on_device
 from imitate.rl.batches import Batch
@@ -100,13 +100,8 @@ class DQN(OffPolicy):
         self.target_net = copy.deepcopy(self.q_net).requires_grad_(False)
         self._learned, self._targets = tuple(self.q_net.parameters()), tuple(self.target_net.parameters())
         self.optimizer = Adam(self.q_net.learned(), config.learning_rate, max_grad_norm=config.max_grad_norm)
-        self._nets: tuple[Stack, Stack] | None = None  # both networks, if `Stack` can take their gradients
-        if isinstance(policy.encoder.net, MLP) and config.activation == "relu" and not config.dueling:
-            online, target = (
-                Stack.of_layers([*network.policy.encoder.net.linear, network.policy.output])
-                for network in (self.q_net, self.target_net)
-            )
-            self._nets = online, target
+        online, target = (stack_of(net.policy) for net in (self.q_net, self.target_net))
+        self._nets = None if online is None or target is None or config.dueling else (online, target)
         self._graphed = Graphed(self._step, self.optimizer)
         self._valued = Graphed(self._values, network=self.q_net)
         replay = PrioritizedReplay if config.prioritized else Replay

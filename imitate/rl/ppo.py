@@ -31,11 +31,10 @@ from imitate.errors import InputError
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Distribution, Gaussian
 from imitate.nn.graphed import Graphed
-from imitate.nn.networks import MLP, ValueNet
 from imitate.nn.normalize import ReturnScaler
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.refit import with_head
-from imitate.nn.stacked import Stack
+from imitate.nn.stacked import Stack, stack_of
 from imitate.rl.budget import progress_of
 from imitate.rl.fit_by_play import fit_by_play
 from imitate.rl.handed import takes
@@ -140,9 +139,8 @@ class PPO(OnPolicy):
             self.scaler = ReturnScaler(envs.num_envs, config.gamma)
         learned = [*self.policy.parameters(), *self.value_net.parameters()]
         self.optimizer = Adam(learned, config.learning_rate, eps=1e-5, max_grad_norm=config.max_grad_norm)
-        self.stacks: tuple[Stack, Stack] | None = None
-        if isinstance(self.policy.encoder.net, MLP):
-            self.stacks = _stack_of(self.policy), _stack_of(self.value_net)
+        actor, critic = stack_of(self.policy), stack_of(self.value_net)
+        self.stacks = None if actor is None or critic is None else (actor, critic)
         self._graphed = Graphed(self._descend, self.optimizer)
 
     def step(self, limit: int | None = None) -> dict[str, float]:
@@ -300,11 +298,6 @@ class PPO(OnPolicy):
         if state.get("fitted", state["env_steps"] > 0):
             self.imitator = None
         super().load_state_dict(state)
-
-
-def _stack_of(network: ActorPolicy | ValueNet) -> Stack:
-    body: Any = network.encoder.net
-    return Stack.of_layers([*body.linear, network.output], body.activation)
 
 
 def _metrics(data: dict[str, Tensor], history: list[dict[str, Tensor]], clip_coef: float) -> dict[str, float]:

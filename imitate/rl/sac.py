@@ -25,8 +25,9 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Gaussian, sample_gaussian
+from imitate.nn.stacked import Graded
 from imitate.rl.batches import Batch
-from imitate.rl.continuous import ActorCritic, Graded, critic_loss, soft_targets
+from imitate.rl.continuous import ActorCritic, critic_loss, soft_targets
 from imitate.rl.handed import takes
 
 __all__ = [

@@ -117,13 +117,14 @@ def test_the_learning_rate_goes_to_0_in_every_iteration_and_the_policy_is_an_ave
     options: dict[str, Any] = {"total_steps": 40, "iterations": 2, "final_updates": 4, "hidden": ()}
     with learning(tmp_path, "ContinuousIdentity-v0", Namer(), updates_per_iteration=4, **options) as learner:
         bias, expected = [], learner.policy.output.bias.item()
-        original = learner.student.descend
+        optimizer = learner.student.optimizer
+        original = optimizer.descend
 
         def descend(*arguments: Any) -> None:
             original(*arguments)
             bias.append(learner.student.actor.output.bias.item())
 
-        learner.student.descend = descend  # type: ignore[method-assign]
+        optimizer.descend = descend  # type: ignore[method-assign]
         learner.step()
         assert learner.student.optimizer.learning_rate == pytest.approx(1e-3 / 4)
         for decay, value in zip((1 / 10, 2 / 11, 3 / 12, 4 / 13), bias, strict=True):

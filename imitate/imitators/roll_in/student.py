@@ -11,10 +11,9 @@ from torch import Tensor
 
 from imitate.datasets.trajectory import tensor_of
 from imitate.envs.spaces import Array, is_plain
-from imitate.imitators.cloning import imitation_loss
+from imitate.imitators.cloning import Cloning, imitation_loss
 from imitate.nn.adam import Adam
 from imitate.nn.average import Average
-from imitate.nn.distributions import Distribution
 from imitate.nn.following import first_layer, follow
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
@@ -47,6 +46,7 @@ class Student:
         self.config, self.actor, self.policy = config, actor, copy.deepcopy(actor)
         self.average = Average(self.policy, self.actor, config.ema)
         self.optimizer = Adam(self.actor.parameters(), config.learning_rate, max_grad_norm=1.0)
+        self._cloning = Cloning(self.actor, imitation_loss, self.optimizer)
         plain = is_plain(actor.observation_space, actor.action_space)
         self._acting = Actor(actor) if plain else None  # small networks act in NumPy, five times as fast
         self.seed(0)
@@ -69,15 +69,14 @@ class Student:
                 new = policy.encoder.numbers(tensor_of(obs).to(policy.output.weight.device))
                 follow(policy.encoder.moments, new, *first_layer(policy.encoder))
 
-    def cloning(
-        self,
-        distribution: Distribution,
-        obs: Tensor,  # noqa: ARG002
-        labels: Tensor,
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """DAgger's loss."""
-        loss = imitation_loss(self.actor, distribution, self.actor.to_unit(labels))
-        return loss, {"loss": loss}
+    def clone(self, batches: Iterable[tuple[Tensor, ...]], count: int) -> dict[str, float]:
+        """DAgger's fit: take `count` gradient steps towards the labels; returns the mean loss."""
+        total: Tensor | float = 0.0
+        for update, (obs, labels) in enumerate(batches):
+            self.optimizer.learning_rate = self.config.learning_rate * (1.0 - update / count)
+            total += self._cloning.descend(self.actor.encoder.prepare(obs), labels)
+            self.average.update()
+        return {"loss": float(total) / count, "updates": float(count)}
 
     def fit(self, loss: Loss, batches: Iterable[tuple[Tensor, ...]], count: int) -> dict[str, float]:
         """Take `count` gradient steps; returns the means of the loss's parts."""
