@@ -7,10 +7,8 @@ successors.
 from __future__ import annotations
 
 import copy
-import itertools
-import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,6 +26,7 @@ from imitate.nn.average import blend
 from imitate.nn.following import follow
 from imitate.nn.networks import Encoder, seeded
 from imitate.nn.normalize import RunningMoments
+from imitate.nn.stacked import Stack
 
 __all__ = ["FQEConfig", "FittedQ", "discounted_sums"]
 
@@ -71,7 +70,7 @@ class FittedQ(nn.Module):
                 self.register_buffer("low", torch.as_tensor(low, dtype=torch.float32))
                 self.register_buffer("high", torch.as_tensor(high, dtype=torch.float32))
                 inputs += int(np.prod(action_space.shape))
-            self.twins = Twins([inputs, *config.hidden, self.num_actions or 1])
+            self.twins = Stack.of_sizes(2, [inputs, *config.hidden, self.num_actions or 1])
         self.returns = RunningMoments()
         self.register_buffer("observed", torch.zeros((), dtype=torch.int64))  # pieces in the statistics
         self._asked: list[Tensor] = []
@@ -108,7 +107,7 @@ class FittedQ(nn.Module):
         if not self.num_actions:
             raise InputError("q_all needs discrete actions; for continuous ones use q(obs, actions)")
         features = self.encoder(self.encoder.prepare(obs))
-        return self.twins(features).mean(0)  # type: ignore[no-any-return]  # (B, A)
+        return self.twins.values(features).mean(0)  # (B, A)
 
     def take_in(self, pieces: Sequence[Trajectory], ask: Callable[[Array], Array]) -> None:
         """Append the pieces to the memory and update the statistics with them.
@@ -132,9 +131,8 @@ class FittedQ(nn.Module):
         device, before = self.observed.device, self.reward_scale
         if self.encoder.moments is not None:
             features = self.encoder.features
-            nets = [(self.twins.weights[0], self.twins.biases[0])]
-            nets.append((self._target_twins.weights[0], self._target_twins.biases[0]))
-            layers = [(weight.transpose(1, 2)[..., :features], bias.squeeze(1)) for weight, bias in nets]
+            stacks = self.twins, self._target_twins
+            layers = [(stack.weights[0][..., :features], stack.biases[0]) for stack in stacks]
             follow(
                 self.encoder.moments, torch.from_numpy(np.ascontiguousarray(piece.obs)).to(device), *layers
             )
@@ -162,9 +160,22 @@ class FittedQ(nn.Module):
         Truncation does not end the task: the target then includes the successor's value.
         """
         targets = self.targets(batch)
-        values = self.heads(batch["obs"], batch["actions"])  # (2, B)
-        loss = F.mse_loss(values, targets.expand_as(values))
-        self.optimizer.step(loss)
+        if self.encoder.is_image:
+            values = self.heads(batch["obs"], batch["actions"])  # (2, B)
+            loss = F.mse_loss(values, targets.expand_as(values))
+            self.optimizer.step(loss)
+        else:  # without autograd, which takes a third longer
+            inputs = self._inputs(self.encoder.prepare(batch["obs"]), batch["actions"])
+
+            def squared_error(outputs: Tensor) -> tuple[Tensor, Tensor]:
+                errors = self._taken(outputs, batch["actions"]) - targets  # (2, B)
+                gradient = (errors * (2.0 / errors.numel()))[..., None]
+                if self.num_actions:
+                    where = self._indices(batch["actions"])
+                    gradient = torch.zeros_like(outputs).scatter_(2, where, gradient)
+                return errors.square().mean(), gradient
+
+            loss, _ = self.twins.descend(inputs, squared_error, self.optimizer)
         blend(self._targets, self._learned, self.config.tau)
         return loss.detach()
 
@@ -185,45 +196,27 @@ class FittedQ(nn.Module):
         self.optimizer.load_state_dict(state["optimizer"])
         self._asked = list(state["asked"].split(1)) if len(state["asked"]) else []
 
-    def _values(self, net: nn.Module, twins: nn.Module, prepared: Tensor, actions: Tensor) -> Tensor:
+    def _values(self, net: nn.Module, twins: Stack, prepared: Tensor, actions: Tensor) -> Tensor:
+        """Values (2, B)."""
         features = net(prepared / 255.0 if self.encoder.is_image else prepared)
+        return self._taken(twins.values(self._inputs(features, actions)), actions)
+
+    def _inputs(self, features: Tensor, actions: Tensor) -> Tensor:
+        """The twins' inputs (B, I), or (2, B, I) if each has actions of its own."""
         if self.num_actions:
-            index = (actions.long() - self.first_action).reshape(1, -1, 1)
-            values = twins(features)  # (2, B, A)
-            return values.gather(2, index.expand(2, -1, 1)).squeeze(2)  # type: ignore[no-any-return]
+            return features
         unit = 2.0 * (actions - self.low) / (self.high - self.low) - 1.0  # (B, D) or (2, B, D)
-        inputs = torch.cat([features.expand(*unit.shape[:-1], -1), unit], -1)
-        return twins(inputs).squeeze(2)  # type: ignore[no-any-return]  # (2, B)
+        return torch.cat([features.expand(*unit.shape[:-1], -1), unit], -1)
 
+    def _taken(self, outputs: Tensor, actions: Tensor) -> Tensor:
+        """Of outputs (2, B, A) the values (2, B) of these actions; the only one, if actions are inputs."""
+        return (
+            outputs.gather(2, self._indices(actions)).squeeze(2) if self.num_actions else outputs.squeeze(2)
+        )
 
-class Twins(nn.Module):
-    """Two ReLU MLPs computed by batched products: shared inputs (B, inputs) or separate ones (2, B, inputs) to
-    (2, B, outputs)."""
-
-    def __init__(self, sizes: Sequence[int]) -> None:
-        super().__init__()
-        self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
-        for inputs, outputs in itertools.pairwise(sizes):
-            bound = 1.0 / math.sqrt(inputs)  # the initialisation of nn.Linear
-            self.weights.append(nn.Parameter(torch.empty(2, inputs, outputs).uniform_(-bound, bound)))
-            self.biases.append(nn.Parameter(torch.empty(2, 1, outputs).uniform_(-bound, bound)))
-        # A list of parameters is slow to walk.
-        self._layers = tuple(zip(self.weights, self.biases, strict=True))
-
-    def _apply(self, fn: Any, recurse: bool = True) -> Self:
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        self._layers = tuple(zip(self.weights, self.biases, strict=True))  # some devices replace parameters
-        return self
-
-    def forward(self, x: Tensor) -> Tensor:
-        *hidden, (weight, bias) = self._layers
-        x = x.expand(2, *x.shape[-2:])
-        for each, its_bias in hidden:
-            x = torch.baddbmm(its_bias, x, each).relu_()
-        if weight.shape[2] == 1:  # many times faster for a single column
-            product: Tensor = x * weight.transpose(1, 2)
-            return product.sum(2, keepdim=True).add_(bias)
-        return torch.baddbmm(bias, x, weight)
+    def _indices(self, actions: Tensor) -> Tensor:
+        """(2, B, 1)"""
+        return (actions.long() - self.first_action).reshape(1, -1, 1).expand(2, -1, 1)
 
 
 def discounted_sums(rewards: Array, gamma: float) -> list[float]:
