@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-__all__ = ["counted", "duration", "interval_words", "listed", "number", "p_words", "percent"]
+__all__ = [
+    "counted", "duration", "ends_words", "interval_words", "listed", "number", "p_words", "percent", "signed",
+]  # fmt: skip
 
 
 def listed(words: Sequence[str]) -> str:
@@ -26,6 +28,11 @@ def number(value: float) -> str:
     return f"{value:,.{digits}f}".replace("-", "−")
 
 
+def signed(value: float) -> str:
+    """A difference, with a plus sign if it is positive."""
+    return ("+" if value > 0 else "") + number(value)
+
+
 def percent(share: float) -> str:
     return f"{100 * share:.0f} %".replace("-0 %", "0 %").replace("-", "−")
 
@@ -33,6 +40,11 @@ def percent(share: float) -> str:
 def interval_words(low: float, high: float, written: Callable[[float], str] = number) -> str:
     """An interval as `95 % interval 1.20 to 3`."""
     return f"95 % interval {written(low)} to {written(high)}"
+
+
+def ends_words(low: float, high: float) -> str:
+    """The ends of an interval as `1.20 to 3`; "one seed" if they are NaN."""
+    return "one seed" if math.isnan(low) else f"{number(low)} to {number(high)}"
 
 
 def p_words(p: float) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from imitate.compare.formatting import number, percent
+from imitate.compare.formatting import interval_words, number, percent, signed
 from imitate.compare.machine import provenance
 from imitate.compare.plan.learners import title
 from imitate.compare.report import page_data
@@ -44,28 +44,20 @@ def write_report(journal: Journal, result: Result, films: dict[str, dict[str, Fi
 
 def _tiles(result: Result) -> list[dict[str, str]]:
     gain, teacher = result.verdict.gain, result.teacher
-    tiles = []
+    tiles: list[tuple[str, str, str]] = []
     if gain is not None:
-        value = ("+" if gain.mean > 0 else "") + number(gain.mean)
-        ends = f"95 % interval {number(gain.low)} to {number(gain.high)}"
-        tiles.append({"title": "Student minus expert, paired", "value": value, "who": ends})
-        pairs = f"in {gain.pairs} paired episodes"
-        tiles.append(
-            {
-                "title": "Student in the test",
-                "value": number(gain.student),
-                "who": title(result.verdict.learner),
-            }
-        )
-        tiles.append({"title": "Expert in the test", "value": number(gain.expert), "who": pairs})
-    share = "" if teacher.share is None else f"the expert has {percent(teacher.share)} of it"
+        ends, pairs = interval_words(gain.low, gain.high), f"in {gain.pairs} paired episodes"
+        tiles += [
+            ("Student minus expert, paired", signed(gain.mean), ends),
+            ("Student in the test", number(gain.student), title(result.verdict.learner)),
+            ("Expert in the test", number(gain.expert), pairs),
+        ]
     if teacher.best_known is not None:
-        tiles.append({"title": "Best published return", "value": number(teacher.best_known), "who": share})
+        share = "" if teacher.share is None else f"the expert has {percent(teacher.share)} of it"
+        tiles.append(("Best published return", number(teacher.best_known), share))
     spent = sum(result.costs.values())
-    tiles.append(
-        {"title": "Environment steps", "value": number(spent), "who": f"of {number(result.task.budget)}"}
-    )
-    return tiles
+    tiles.append(("Environment steps", number(spent), f"of {number(result.task.budget)}"))
+    return [{"title": name, "value": value, "who": who} for name, value, who in tiles]
 
 
 def _row(journal: Journal, name: str) -> dict[str, Any]:
@@ -90,29 +82,27 @@ def _curves(journal: Journal, names: Sequence[str]) -> Lines:
     """Mean return in validation against each cost."""
     lines = []
     for name in names:
-        points = {
-            cost: [
-                (rounded(float(value)), rounded(each.validation.mean), None, None)
-                for each in _of(journal, name)
-                for value in [
-                    {"steps": each.steps, "queries": each.answers, "cpu_seconds": each.cpu_seconds}[cost]
-                ]
-            ]
-            for cost in COSTS
+        snapshots = _of(journal, name)
+        spent: dict[str, list[float]] = {
+            "steps": [each.steps for each in snapshots],
+            "queries": [each.answers for each in snapshots],
+            "cpu_seconds": [each.cpu_seconds for each in snapshots],
         }
-        lines.append(Line(name, False, {str(cost): rows for cost, rows in points.items()}))
+        means = [rounded(each.validation.mean) for each in snapshots]
+        points = {
+            cost: [(rounded(x), mean, None, None) for x, mean in zip(values, means, strict=True)]
+            for cost, values in spent.items()
+        }
+        lines.append(Line(name, False, points))
     assert journal.expert is not None
-    means = [
-        journal.expert.mean,
-        *(each.validation.mean for each in journal.snapshots if each.validation.seeds),
-    ]
-    margin = 0.05 * (max(means) - min(means) or 1.0)
+    heights = [journal.expert.mean, *(each.validation.mean for name in names for each in _of(journal, name))]
+    margin = 0.05 * (max(heights) - min(heights) or 1.0)
     return Lines(
         "",
         "mean return in validation",
         lines,
         {str(cost): name for cost, name in COSTS.items()},
         float(max(each.steps for each in journal.snapshots)),
-        (min(means) - margin, max(means) + margin),
+        (min(heights) - margin, max(heights) + margin),
         [("expert", journal.expert.mean)],
     )

@@ -228,10 +228,9 @@ def _draw_row(row: Row, y: int, color: str, axes: Axes) -> None:
 
 def _short(value: float, _place: object = None) -> str:
     """A tick label such as 50k or 0.5, as on the page."""
-    for size, letter in ((1e6, "M"), (1e4, "k")):
-        if abs(value) >= size:
-            return f"{value / (1e6 if letter == 'M' else 1e3):g}{letter}".replace("-", "−")
-    return f"{value:g}".replace("-", "−")
+    size = abs(value)
+    unit, letter = (1e6, "M") if size >= 1e6 else (1e3, "k") if size >= 1e4 else (1.0, "")
+    return f"{value / unit:g}{letter}".replace("-", "−")
 
 
 _LEVELS = {"random": ":", "expert": "--"}

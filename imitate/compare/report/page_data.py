@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import base64
 import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from imitate.compare.formatting import listed, number, p_words, percent
-from imitate.compare.plan.comparison import Comparison, is_given
+import numpy as np
+
+from imitate.compare.formatting import ends_words, listed, number, p_words, percent, signed
+from imitate.compare.plan.comparison import Comparison, file_name, is_given
 from imitate.compare.plan.learners import base, baseline, summary, title
 from imitate.compare.report.charts import Dots, Lines, rounded
 from imitate.compare.report.colours import looks
 from imitate.compare.report.figures import balanced, save_figure
+from imitate.compare.statistics.aggregate import Estimate
 from imitate.compare.statistics.collapse import mean_words
 from imitate.compare.statistics.finished_runs import Entry, Outcome
 from imitate.compare.statistics.intervals import difference
-from imitate.compare.statistics.pairs import Pair
+from imitate.compare.statistics.job_results import Cost
+from imitate.compare.statistics.pairs import SIGNIFICANT, Pair
 from imitate.compare.statistics.verdict import GOAL, typical_cost
 from imitate.training.settings import chosen_on
 
@@ -30,8 +33,10 @@ __all__ = [
     "figure",
     "films",
     "learners",
+    "machines",
     "matrix",
-    "p_words",
+    "matrix_cell",
+    "provenance",
     "settings",
     "tiles",
 ]
@@ -43,7 +48,7 @@ def tiles(outcome: Outcome) -> list[dict[str, str]]:
     """The tiles at the top: steps, answers and CPU seconds to 95 % of the expert, and the best learner against the
     expert."""
 
-    def cheapest(cost: Any, entries: list[Entry]) -> dict[str, str] | None:
+    def cheapest(cost: Cost, entries: list[Entry]) -> dict[str, str] | None:
         spent = {entry.title: typical_cost(outcome.to_reach(entry, GOAL, cost)) for entry in entries}
         there = {title: value for title, value in spent.items() if value is not None}
         if not there:
@@ -63,10 +68,10 @@ def tiles(outcome: Outcome) -> list[dict[str, str]]:
     if outcome.references.expert is not None:
         best = outcome.ranked()[0]
         diff = difference(best.x, outcome.references.expert.measured.returns)
-        value = ("+" if diff.mean > 0 else "") + number(diff.mean)
         known = len(best.results) > 1
-        ends = f"{number(diff.low)} to {number(diff.high)}" if known else "one seed: no interval"
-        tiles.append({"title": "Best minus expert, paired", "value": value, "who": f"{best.title}: {ends}"})
+        ends = ends_words(diff.low, diff.high) if known else "one seed: no interval"
+        who = f"{best.title}: {ends}"
+        tiles.append({"title": "Best minus expert, paired", "value": signed(diff.mean), "who": who})
     return tiles
 
 
@@ -146,29 +151,36 @@ def matrix(outcome: Outcome, found: Sequence[Pair]) -> dict[str, Any]:
     """The matrix of differences, row minus column: learners best first, then the expert as a column."""
     table = {(pair.a, pair.b): pair for each in found for pair in (each, each.turned())}
     ranked = outcome.ranked()
-    across = [(entry.algorithm, entry.title) for entry in ranked]
+    across = {entry.algorithm: entry.title for entry in ranked}
     if outcome.references.expert is not None:
-        across.append(("expert", "Expert"))
-    lines = []
-    for entry in ranked:
-        cells: list[dict[str, str] | None] = []
-        for name, _ in across:
-            if name == entry.algorithm:
-                cells.append(None)
-                continue
-            pair = table[entry.algorithm, name]
-            known = not math.isnan(pair.low)
-            cells.append(
-                {
-                    "kind": ("better" if pair.mean > 0 else "worse") if pair.certain else "open",
-                    "mean": ("+" if pair.mean > 0 else "") + number(pair.mean),
-                    "ends": f"{number(pair.low)} to {number(pair.high)}" if known else "one seed",
-                    "chance": percent(pair.improvement),
-                    "p": p_words(pair.p),
-                }
-            )
-        lines.append({"title": entry.title, "color": outcome.place(entry), "cells": cells})
-    return {"across": [title for _, title in across], "rows": lines}
+        across["expert"] = "Expert"
+
+    def cell(row: str, column: str) -> dict[str, str] | None:
+        if row == column:
+            return None
+        pair = table[row, column]
+        return matrix_cell(Estimate(pair.mean, pair.low, pair.high), pair.improvement, pair.p)
+
+    rows = [
+        {
+            "title": entry.title,
+            "color": outcome.place(entry),
+            "cells": [cell(entry.algorithm, name) for name in across],
+        }
+        for entry in ranked
+    ]
+    return {"across": [*across.values()], "rows": rows}
+
+
+def matrix_cell(gain: Estimate, chance: float, p: float) -> dict[str, str]:
+    """The row's gain over the column, the probability that it improves on it, and the p-value of no difference."""
+    return {
+        "kind": ("better" if gain.value > 0 else "worse") if p < SIGNIFICANT else "open",
+        "mean": signed(gain.value),
+        "ends": ends_words(gain.low, gain.high),
+        "chance": percent(chance),
+        "p": p_words(p),
+    }
 
 
 def films(outcome: Outcome) -> list[dict[str, Any]]:
@@ -177,11 +189,7 @@ def films(outcome: Outcome) -> list[dict[str, Any]]:
     expert = "" if outcome.expert_mean is None else number(outcome.expert_mean)
     about: dict[str, tuple[str, str, int | None]] = {"expert": ("Expert", expert, None)}
     for entry in outcome.ranked():
-        about[entry.algorithm.replace(":", "-")] = (
-            entry.title,
-            mean_words(outcome, entry),
-            outcome.place(entry),
-        )
+        about[file_name(entry.algorithm)] = entry.title, mean_words(outcome, entry), outcome.place(entry)
     for name, (shown_as, mean, color) in about.items():
         path, shown = outcome.videos.get(name, (None, 0.0))
         if path is not None and path.is_file() and path.stat().st_size <= VIDEO_BYTES:
@@ -228,6 +236,12 @@ def settings(outcome: Outcome, entry: Entry) -> dict[str, Any]:
     }
 
 
+def machines(outcomes: Iterable[Outcome]) -> list[str]:
+    """The machines on which the learners ran, each in one line."""
+    runs = (run for outcome in outcomes for entry in outcome.learners for run in entry.results)
+    return sorted({" · ".join(run.machine.values()) for run in runs})
+
+
 def provenance(outcomes: Mapping[str, Outcome]) -> list[dict[str, Any]]:
     """The origin of each learner's numbers in each environment, as far as its runs have recorded it."""
     found = []
@@ -263,13 +277,7 @@ def _chosen_on(comparison: Comparison, name: str, seeds: Sequence[int]) -> str:
 
 def _spans(seeds: Sequence[int]) -> str:
     """The seeds as text, such as `0, 1 and 10 to 13`."""
-    spans: list[list[int]] = []
-    for seed in seeds:
-        if spans and seed == spans[-1][-1] + 1:
-            spans[-1].append(seed)
-        else:
-            spans.append([seed])
-    parts = [
-        [str(seed) for seed in span] if len(span) < 3 else [f"{span[0]} to {span[-1]}"] for span in spans
-    ]
-    return listed([text for part in parts for text in part])
+    words: list[str] = []
+    for span in np.split(seeds, np.flatnonzero(np.diff(seeds) != 1) + 1):
+        words += map(str, span) if len(span) < 3 else [f"{span[0]} to {span[-1]}"]
+    return listed(words)

@@ -17,13 +17,14 @@ from imitate.compare.report.curves import curves
 from imitate.compare.report.estimates import finals, frontier
 from imitate.compare.report.results_table import (
     SHOWN,
+    Row,
     as_csv,
     as_markdown,
     columns,
     latex,
     rows,
     runs_csv,
-)
+)  # fmt: skip
 from imitate.compare.report.summary_json import summary_of
 from imitate.compare.statistics.finished_runs import Outcome, read_finished
 from imitate.compare.statistics.intervals import ENOUGH_SEEDS
@@ -50,16 +51,15 @@ def write_report(*folders: str | Path, out: str | Path | None = None) -> Path:
     out.mkdir(parents=True, exist_ok=True)
     table, found, said = rows(outcome), pairs(outcome), answer(outcome)
     write_json(out / "summary.json", summary_of(outcome, said, found))
-    page = out / "report.html"
     texts = {
         "results.csv": runs_csv(outcome),
         "table.md": as_markdown(table),
         "table.tex": latex(outcome, found),
         "comparison.toml": as_toml(outcome.comparison.to_json()),
-        page.name: _html(outcome, said, found, _figures(outcome, out / "figures")),
     }
+    texts["report.html"] = _html(outcome, said, found, table, texts, _figures(outcome, out / "figures"))
     write_texts(out, texts)
-    return page
+    return out / "report.html"
 
 
 def write_texts(out: Path, texts: Mapping[str, str]) -> None:
@@ -81,10 +81,16 @@ def _figures(outcome: Outcome, folder: Path) -> dict[str, Any]:
     return {each["name"]: each for each in found}
 
 
-def _html(outcome: Outcome, said: Answer, found: Sequence[Pair], figures: Mapping[str, Any]) -> str:
+def _html(
+    outcome: Outcome,
+    said: Answer,
+    found: Sequence[Pair],
+    table: list[Row],
+    texts: Mapping[str, str],
+    figures: Mapping[str, Any],
+) -> str:
+    """The page; `texts` are the files beside it, by name."""
     comparison, expert = outcome.comparison, outcome.references.expert
-    table = rows(outcome)
-    machines = sorted({" · ".join(r.machine.values()) for entry in outcome.learners for r in entry.results})
     return page_template("report.html").render(
         comparison=comparison,
         titles=listed([title(name) for name in comparison.algorithms]),
@@ -99,14 +105,14 @@ def _html(outcome: Outcome, said: Answer, found: Sequence[Pair], figures: Mappin
         rows=table,
         columns=columns(outcome),
         shown=len(SHOWN),
-        copies={"CSV": as_csv(table), "Markdown": as_markdown(table), "LaTeX": latex(outcome, found)},
+        copies={"CSV": as_csv(table), "Markdown": texts["table.md"], "LaTeX": texts["table.tex"]},
         matrix=page_data.matrix(outcome, found),
         few=comparison.seeds < ENOUGH_SEEDS,
         films=page_data.films(outcome),
         audit=page_data.audit(outcome),
         settings=[page_data.settings(outcome, entry) for entry in outcome.learners],
-        toml=as_toml(comparison.to_json()),
-        machines=machines,
+        toml=texts["comparison.toml"],
+        machines=page_data.machines([outcome]),
         versions=outcome.learners[0].results[0].versions or versions(),
         provenance=page_data.provenance({"": outcome}),
     )

@@ -9,20 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from imitate.compare.formatting import counted, listed, number, percent
+from imitate.compare.formatting import counted, ends_words, listed, number, percent
 from imitate.compare.plan.learners import title
 from imitate.compare.plan.suite import Suite
 from imitate.compare.report import page_data
 from imitate.compare.report.curves import curves, profiles, reach
-from imitate.compare.report.estimates import GOALS, frontier, scores
+from imitate.compare.report.estimates import frontier, scores
 from imitate.compare.report.report import page_template, write_report, write_texts
-from imitate.compare.report.results_table import as_csv, as_markdown
-from imitate.compare.report.suite_tables import estimate_words, suite_latex, suite_rows, suite_runs_csv
+from imitate.compare.report.results_table import Row, as_csv, as_markdown
+from imitate.compare.report.suite_tables import suite_latex, suite_rows, suite_runs_csv
 from imitate.compare.report.summary_json import answer_facts
 from imitate.compare.statistics.aggregate import THRESHOLDS, Estimate, Lead, SuiteOutcome, leads, read_suite
 from imitate.compare.statistics.job_results import COSTS
 from imitate.compare.statistics.suite_verdict import suite_answer, suite_warnings
-from imitate.compare.statistics.verdict import Answer, answer, typical_cost
+from imitate.compare.statistics.verdict import GOAL, Answer, answer, typical_cost
 from imitate.files import without_nan, write_json
 
 __all__ = ["write_suite_report"]
@@ -43,7 +43,8 @@ def write_suite_report(*folders: str | Path, out: str | Path | None = None) -> P
     for label in suite.outcomes:
         having = [folder / label for folder in paths if (folder / label / "runs.json").is_file()]
         write_report(*having, out=out / label)
-    said, found, columns, table = suite_answer(suite), leads(suite.aggregates), *suite_rows(suite)
+    said, found = suite_answer(suite), leads(suite.aggregates)
+    columns, table = suite_rows(suite)
     write_json(out / "summary.json", _summary(suite, said, found))
     merged = Suite(suite.name, {label: outcome.comparison for label, outcome in suite.outcomes.items()})
     texts = {
@@ -51,8 +52,9 @@ def write_suite_report(*folders: str | Path, out: str | Path | None = None) -> P
         "table.md": as_markdown(table, columns),
         "table.tex": suite_latex(suite, found),
         "suite.toml": merged.toml,
-        "report.html": _html(suite, said, found, merged, _figures(suite, out / "figures")),
     }
+    figures = _figures(suite, out / "figures")
+    texts["report.html"] = _html(suite, said, found, columns, table, texts, figures)
     write_texts(out, texts)
     return out / "report.html"
 
@@ -116,9 +118,15 @@ def _figures(suite: SuiteOutcome, folder: Path) -> dict[str, Any]:
 
 
 def _html(
-    suite: SuiteOutcome, said: Answer, found: Sequence[Lead], merged: Suite, figures: Mapping[str, Any]
+    suite: SuiteOutcome,
+    said: Answer,
+    found: Sequence[Lead],
+    columns: tuple[str, ...],
+    table: list[Row],
+    texts: Mapping[str, str],
+    figures: Mapping[str, Any],
 ) -> str:
-    columns, table = suite_rows(suite)
+    """The page; `texts` are the files beside it, by name."""
     budgets = {outcome.comparison.budget for outcome in suite.outcomes.values()}
     return page_template("suite.html").render(
         name=suite.name,
@@ -138,22 +146,15 @@ def _html(
         shown=len(columns),
         copies={
             "CSV": as_csv(table, columns),
-            "Markdown": as_markdown(table, columns),
-            "LaTeX": suite_latex(suite, found),
+            "Markdown": texts["table.md"],
+            "LaTeX": texts["table.tex"],
         },
         matrix=_matrix(suite, found),
         budgets=" to ".join(number(each) for each in sorted({min(budgets), max(budgets)})),
         titles=listed([title(name) for name in suite.order]),
         count=counted(len(suite.outcomes), "environment"),
-        toml=merged.toml,
-        machines=sorted(
-            {
-                " · ".join(result.machine.values())
-                for outcome in suite.outcomes.values()
-                for entry in outcome.learners
-                for result in entry.results
-            }
-        ),
+        toml=texts["suite.toml"],
+        machines=page_data.machines(suite.outcomes.values()),
         provenance=page_data.provenance(suite.outcomes),
     )
 
@@ -165,7 +166,7 @@ def _tiles(suite: SuiteOutcome, found: Sequence[Lead]) -> list[dict[str, str]]:
     for kind, imitates in (("imitation", True), ("pure RL", False)):
         best = next((each for each in suite.aggregates if each.imitates == imitates), None)
         if best is not None:
-            who = f"{best.title}: {estimate_words(best.iqm)}"
+            who = f"{best.title}: {ends_words(best.iqm.low, best.iqm.high)}"
             tiles.append({"title": f"Best by {kind}, IQM", "value": number(best.iqm.value), "who": who})
     pair = _best_pair(suite, found)
     if pair is not None:
@@ -177,25 +178,20 @@ def _tiles(suite: SuiteOutcome, found: Sequence[Lead]) -> list[dict[str, str]]:
 
 def _cheapest(suite: SuiteOutcome) -> dict[str, str] | None:
     """The learner that reaches 95 % of the expert in most environments; among equals, the one with the fewest steps."""
-    spent: dict[str, list[float]] = {}
-    for label in suite.scored:
-        outcome = suite.outcomes[label]
-        for entry in outcome.learners:
-            if steps := typical_cost(outcome.to_reach(entry, GOALS[-1])):
-                spent.setdefault(entry.algorithm, []).append(steps)
     if not suite.scored:
         return None
-    name, least = "Steps to 95 % of the expert", len(suite.scored)
+    spent: dict[str, list[float]] = {}
+    for outcome in (suite.outcomes[label] for label in suite.scored):
+        for entry in outcome.learners:
+            if steps := typical_cost(outcome.to_reach(entry, GOAL)):
+                spent.setdefault(entry.algorithm, []).append(steps)
+    name, environments = "Steps to 95 % of the expert", counted(len(suite.scored), "environment")
     if not spent:
-        return {"title": name, "value": "not reached", "who": f"in any of {counted(least, 'environment')}"}
+        return {"title": name, "value": "not reached", "who": f"in any of {environments}"}
     best = min(spent, key=lambda each: (-len(spent[each]), float(np.log(spent[each]).mean())))
     low, high = (number(round(end)) for end in (min(spent[best]), max(spent[best])))
     value = low if low == high else f"{low} to {high}"
-    return {
-        "title": name,
-        "value": value,
-        "who": f"{title(best)}, in {len(spent[best])} of {counted(least, 'environment')}",
-    }
+    return {"title": name, "value": value, "who": f"{title(best)}, in {len(spent[best])} of {environments}"}
 
 
 def _best_pair(suite: SuiteOutcome, found: Sequence[Lead]) -> Lead | None:
@@ -207,24 +203,19 @@ def _best_pair(suite: SuiteOutcome, found: Sequence[Lead]) -> Lead | None:
 def _matrix(suite: SuiteOutcome, found: Sequence[Lead]) -> dict[str, Any]:
     """The matrix of pairs, row over column: difference of the IQM and probability of improvement."""
     table = {(lead.a, lead.b): lead for each in found for lead in (each, each.turned())}
-    lines = []
-    for row in suite.aggregates:
-        cells: list[dict[str, str] | None] = []
-        for column in suite.aggregates:
-            if row is column:
-                cells.append(None)
-                continue
-            lead = table[row.algorithm, column.algorithm]
-            gain = lead.iqm.value
-            cells.append(
-                {
-                    "kind": ("better" if gain > 0 else "worse") if lead.certain else "open",
-                    "mean": ("+" if gain > 0 else "") + number(gain),
-                    "ends": estimate_words(lead.iqm),
-                    "chance": percent(lead.improvement.value),
-                    "p": page_data.p_words(lead.p),
-                }
-            )
-        color = suite.order.index(row.algorithm)
-        lines.append({"title": row.title, "color": color, "cells": cells})
-    return {"across": [each.title for each in suite.aggregates], "rows": lines}
+
+    def cell(row: str, column: str) -> dict[str, str] | None:
+        if row == column:
+            return None
+        lead = table[row, column]
+        return page_data.matrix_cell(lead.iqm, lead.improvement.value, lead.p)
+
+    rows = [
+        {
+            "title": row.title,
+            "color": suite.order.index(row.algorithm),
+            "cells": [cell(row.algorithm, column.algorithm) for column in suite.aggregates],
+        }
+        for row in suite.aggregates
+    ]
+    return {"across": [each.title for each in suite.aggregates], "rows": rows}

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from imitate.compare.formatting import counted, number
+from imitate.compare.formatting import counted, ends_words, number
 from imitate.compare.plan.learners import title
 from imitate.compare.report.results_table import BOLD, INTERVALS, Cell, Row, as_latex, certain_best, runs_csv
-from imitate.compare.statistics.aggregate import Estimate, Lead, SuiteOutcome
+from imitate.compare.statistics.aggregate import Lead, SuiteOutcome
 from imitate.compare.statistics.collapse import mean_words
 from imitate.compare.statistics.pairs import pairs
 
-__all__ = ["estimate_words", "suite_latex", "suite_rows", "suite_runs_csv"]
+__all__ = ["suite_latex", "suite_rows", "suite_runs_csv"]
 
 
 def suite_rows(suite: SuiteOutcome) -> tuple[tuple[str, ...], list[Row]]:
@@ -23,12 +23,10 @@ def suite_rows(suite: SuiteOutcome) -> tuple[tuple[str, ...], list[Row]]:
     for name in [*complete, *suite.partly]:
         cells = dict.fromkeys(columns, Cell("–")) | {"Learner": Cell(title(name))}
         if name in complete:
-            each = complete[name]
-            cells["IQM of scores"] = Cell(number(each.iqm.value), each.iqm.value)
-            cells["95 % interval"] = Cell(
-                estimate_words(each.iqm), None if math.isnan(each.iqm.low) else each.iqm.low
-            )
-            gap = each.gap
+            iqm, gap = complete[name].iqm, complete[name].gap
+            low = None if math.isnan(iqm.low) else iqm.low
+            cells["IQM of scores"] = Cell(number(iqm.value), iqm.value)
+            cells["95 % interval"] = Cell(ends_words(iqm.low, iqm.high), low)
             cells["Optimality gap"] = Cell(number(gap.value), gap.value, (gap.low, gap.high))
         for label, outcome in suite.outcomes.items():
             for entry in outcome.learners:
@@ -63,10 +61,6 @@ def suite_latex(suite: SuiteOutcome, found: Sequence[Lead]) -> str:
         f"{' to '.join(f'{each:,}' for each in budgets)} environment steps. {INTERVALS} {BOLD}"
     )
     return as_latex(table, columns, caption=caption, label=suite.name, bold=bold)
-
-
-def estimate_words(estimate: Estimate) -> str:
-    return "one seed" if math.isnan(estimate.low) else f"{number(estimate.low)} to {number(estimate.high)}"
 
 
 def suite_runs_csv(suite: SuiteOutcome) -> str:
