@@ -43,6 +43,11 @@ class Played:
         return float(np.mean(self.lengths)) if self.lengths else 0.0
 
     @property
+    def worst_seed(self) -> int:
+        """Seed of the episode with the lowest return."""
+        return self.seeds[int(np.argmin(self.returns))]
+
+    @property
     def by_seed(self) -> dict[int, float]:
         return dict(zip(self.seeds, self.returns, strict=True))
 

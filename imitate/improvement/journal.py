@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from imitate.errors import InputError
 from imitate.files import Count, Number, read_json, write_json
@@ -52,11 +51,13 @@ class Dropped:
 class Journal:
     """The measurements of a search so far.
 
-    expert    the expert's validation episodes, and `trusted`, what they say of its critic (see `Teacher`)
-    finalists   names of the snapshots that are validated on more episodes, and `final`, the number of these
-    counts    number of episodes of the test, at first and after it was extended
-    tests     episodes of the test, by player: `expert` or the name of a snapshot
-    weights   hashes of the expert's weights and statistics; empty if it has none
+    expert     the expert's validation episodes
+    trusted    what they say of its critic (see `Teacher`)
+    finalists  names of the snapshots that are validated on more episodes
+    final      number of the finalists' validation episodes
+    counts     number of episodes of the test, at first and after it was extended
+    tests      episodes of the test, by player: `expert` or the name of a snapshot
+    weights    hashes of the expert's weights and statistics; empty if it has none
     """
 
     task: Task
@@ -80,7 +81,8 @@ class Journal:
             return cls(task)
         journal = read_json(path, cls)
         if journal.task != task:
-            (name, was, now) = _difference(asdict(journal.task), asdict(task))
+            pairs = zip(asdict(journal.task).items(), asdict(task).values(), strict=True)
+            name, was, now = next((name, was, now) for (name, was), now in pairs if was != now)
             raise InputError(f"{out} holds a search with {name} {was}, not {now}: choose another --out")
         return journal
 
@@ -93,8 +95,8 @@ class Journal:
         Snapshots that have played no episode are left out.
         """
         played = [each for each in self.snapshots if each.validation.seeds]
-        best_last = sorted(enumerate(played), key=lambda numbered: (numbered[1].validation.mean, numbered[0]))
-        return [each.name for _, each in reversed(best_last) if names is None or each.name in names]
+        best_last = sorted(played, key=lambda each: each.validation.mean)  # stable
+        return [each.name for each in reversed(best_last) if names is None or each.name in names]
 
     def spent_by(self, learner: str) -> int:
         """Environment steps of a learner so far."""
@@ -145,7 +147,3 @@ class Journal:
     def longest(self) -> float:
         """The mean length of episodes of the player whose episodes are longest."""
         return max(self.length(player) for player in ("expert", *(each.name for each in self.snapshots)))
-
-
-def _difference(was: dict[str, Any], now: dict[str, Any]) -> tuple[str, Any, Any]:
-    return next((name, was[name], now[name]) for name in was if was[name] != now[name])

@@ -46,7 +46,7 @@ def rungs(racers: int) -> list[Rung]:
     [Rung(share=0.25, racers=2), Rung(share=0.5, racers=1), Rung(share=0.75, racers=1), Rung(share=1.0, racers=1)]
     """
     halvings = (racers - 1).bit_length()
-    race = [Rung(0.5 ** (halvings + 1 - n), -(-racers >> n) if n else racers) for n in range(halvings)]
+    race = [Rung(0.5 ** (halvings + 1 - n), -(-racers >> n)) for n in range(halvings)]
     return race + [Rung(share, 1) for share in FINAL_RUNGS]
 
 
@@ -73,6 +73,12 @@ class Plan:
         return rungs(len(self.racers))
 
     @property
+    def stretches(self) -> list[tuple[int, float]]:
+        """The racers of each rung, and their share of the winner's steps since the rung before."""
+        shares = [0.0, *(rung.share for rung in self.rungs)]
+        return [(rung.racers, rung.share - before) for rung, before in zip(self.rungs, shares, strict=False)]
+
+    @property
     def race(self) -> list[Rung]:
         """The rungs at which learners are compared."""
         return [rung for rung in self.rungs if rung.racers > 1]
@@ -95,11 +101,8 @@ class Plan:
 
     def kept_for_others(self, rung: int, place: int) -> int:
         """Steps that other learners still get, if the racer at this place of a rung's order wins."""
-        steps = 0.0
-        for number, each in enumerate(self.rungs[rung:]):
-            others = each.racers - 1 - (place if number == 0 else 0)
-            before = self.rungs[rung + number - 1].share if rung + number else 0.0
-            steps += others * (each.share - before)
+        (racers, share), *later = self.stretches[rung:]
+        steps = (racers - 1 - place) * share + sum((racers - 1) * share for racers, share in later)
         return math.ceil(steps * self.winner)
 
 
@@ -135,13 +138,6 @@ def _plan(racers: Sequence[str], imitators: Sequence[str], budget: int, length: 
     choice, test = part(_CHOICE, FINALISTS, MOST_CHOICE), part(_TEST, PLAYERS, MOST_TEST)
     plan = Plan(tuple(racers), tuple(imitators), 0, 0, choice, test)
     plan = replace(plan, validation=part(_VALIDATION, plan.validations + 1, MOST_VALIDATION))
-    return replace(plan, winner=max(int((budget - plan.checks) / _winners(plan)), 0))
-
-
-def _winners(plan: Plan) -> float:
-    """Steps of all learners, in units of the winner's."""
-    total, before = len(plan.imitators) / 4, 0.0
-    for rung in plan.rungs:
-        total += rung.racers * (rung.share - before)
-        before = rung.share
-    return total
+    # Steps of all learners, in units of the winner's.
+    winners = len(plan.imitators) / 4 + sum(racers * share for racers, share in plan.stretches)
+    return replace(plan, winner=max(int((budget - plan.checks) / winners), 0))

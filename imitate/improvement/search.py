@@ -154,8 +154,9 @@ def _choose(study: Study, plan: Plan) -> str:
     """
     names = study.journal.by_mean()
     if not names:
-        reasons = [each.reason for each in study.journal.dropped] or ["the budget is too small"]
-        raise InputError(f"no learner could be trained: {reasons[0]}")
+        dropped = study.journal.dropped
+        reason = dropped[0].reason if dropped else "the budget is too small"
+        raise InputError(f"no learner could be trained: {reason}")
     return study.journal.by_mean(study.validate_finalists(names[:FINALISTS], plan))[0]
 
 
@@ -211,18 +212,14 @@ def _report(study: Study, verdict: Verdict) -> None:
     assert journal.expert is not None
     tested = journal.tests["expert"]
     facts = teacher(expert, journal.expert + tested, journal.trusted, _fitted(study))
-    seeds = {
-        name: study.seed(stream)
-        for name, stream in (("validation", Stream.VALIDATION), ("test", Stream.VERDICT))
-    }
+    seeds = {"validation": study.seed(Stream.VALIDATION), "test": study.seed(Stream.VERDICT)}
     result = Result(verdict, facts, task, seeds, journal.costs, versions())
     players: dict[str, Policy] = {"expert": expert, "student": study.policy(verdict.policy)}
-    episodes = {}
+    episodes: dict[str, int] = {}
     if tested.seeds:
-        worst = tested.seeds[min(range(len(tested.seeds)), key=lambda n: tested.returns[n])]
-        episodes = {"The episode in which the expert did worst": worst}
-        if worst != tested.seeds[0]:
-            episodes = {"The first episode": tested.seeds[0]} | episodes
+        first, worst = tested.seeds[0], tested.worst_seed
+        episodes = {} if first == worst else {"The first episode": first}
+        episodes["The episode in which the expert did worst"] = worst
     shown = films(players, task.env_id, expert.env_kwargs, episodes, study.out / "films")
     write_report(journal, result, shown, study.out)
     write_json(study.out / "verdict.json", asdict(result))

@@ -60,11 +60,9 @@ class Study:
         for place, snapshot in enumerate(self.journal.snapshots):
             if snapshot.learner == learner and not snapshot.validation.seeds:
                 seeds = self._seeds(Stream.VALIDATION, MOST_VALIDATION)
-                played = self._play(self.policy(snapshot.name), seeds, plan.validation)
-                self.journal.snapshots[place] = replace(snapshot, validation=snapshot.validation + played)
+                played = self._validate(place, seeds, plan.validation)
                 count = len(played.seeds)
                 logger.info("%s: %.4g in %d validation episodes", snapshot.name, played.mean, count)
-                self.keep()
 
     def validate_finalists(self, names: Sequence[str], plan: Plan) -> list[str]:
         """Let these snapshots play the same validation episodes, more than before; returns the names."""
@@ -77,14 +75,18 @@ class Study:
         seeds = self._seeds(Stream.VALIDATION, journal.final)
         for name in journal.finalists:
             snapshot = journal.snapshot(name)
-            missing = seeds[len(snapshot.validation.seeds) :]
-            if missing:
-                played = self._play(self.policy(name), missing, journal.left)
-                place = journal.snapshots.index(snapshot)
-                journal.snapshots[place] = replace(snapshot, validation=snapshot.validation + played)
-                logger.info("%s: %.4g in validation", name, journal.snapshots[place].validation.mean)
-                self.keep()
+            if missing := seeds[len(snapshot.validation.seeds) :]:
+                played = self._validate(journal.snapshots.index(snapshot), missing, journal.left)
+                logger.info("%s: %.4g in validation", name, played.mean)
         return journal.finalists
+
+    def _validate(self, place: int, seeds: Sequence[int], room: float) -> Played:
+        """Let the snapshot at this place play these validation episodes too; returns all that it has played."""
+        snapshot = self.journal.snapshots[place]
+        played = snapshot.validation + self._play(self.policy(snapshot.name), seeds, room)
+        self.journal.snapshots[place] = replace(snapshot, validation=played)
+        self.keep()
+        return played
 
     def test(self, players: Sequence[str], stage: int = 0, *, keep: float = 0.0) -> None:
         """Let the expert (`expert`) and snapshots play the same episodes of the test, or in stage 1 more of them.

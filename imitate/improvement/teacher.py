@@ -108,7 +108,7 @@ def _judged(share: float) -> str:
 
 def teacher(expert: Expert, played: Played, trusted: float | None, fitted: float | None = None) -> Teacher:
     """The facts on an expert that has played these episodes, and whose critic is trusted so far."""
-    lengths, worst = np.array(played.lengths), int(np.argmin(played.returns))
+    lengths = np.array(played.lengths)
     return Teacher(
         source=expert.source,
         algorithm=expert.algorithm,
@@ -116,8 +116,8 @@ def teacher(expert: Expert, played: Played, trusted: float | None, fitted: float
         trusted=trusted,
         episodes=len(lengths),
         mean=played.mean,
-        lowest=played.returns[worst],
-        worst_seed=played.seeds[worst],
+        lowest=min(played.returns),
+        worst_seed=played.worst_seed,
         length=played.length,
         short=int((lengths < np.median(lengths) / 2).sum()),
         published=expert.published_return,

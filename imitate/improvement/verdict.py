@@ -77,16 +77,11 @@ class Verdict:
 def verdict_of(policy: str, found: Gain | None, budget: int, validated: Gain | None = None) -> Verdict:
     """The verdict on a snapshot, `learner-steps`, from its gain in the test, or without one from that in validation."""
     learner = policy.rpartition("-")[0]
-    kind: Kind
     if found is None and validated is not None and validated.worse:
-        sentence = _sentence("worse", learner, validated, budget)
-        return Verdict(
-            "worse",
-            learner,
-            policy,
-            None,
-            f"{sentence} These are of the validation: no steps were left for a test.",
-        )
+        untested = "These are of the validation: no steps were left for a test."
+        sentence = f"{_sentence('worse', learner, validated, budget)} {untested}"
+        return Verdict("worse", learner, policy, None, sentence)
+    kind: Kind
     if found is None:
         kind = "untested"
     elif found.better:
