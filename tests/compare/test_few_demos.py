@@ -17,7 +17,7 @@ from imitate.compare.execute.recording import affordable_episodes
 from imitate.compare.execute.training import training
 from imitate.compare.execute.worker import test as measured
 from imitate.compare.plan.comparison import Comparison, Job, jobs
-from imitate.compare.plan.cost import costs
+from imitate.compare.plan.cost import workloads
 from imitate.compare.statistics.job_results import Result
 from imitate.configs.bc import BCConfig
 from imitate.datasets.edit import thinned
@@ -121,7 +121,7 @@ def test_thinned_by_hand(tmp_path: Path, terminated: bool, kept: list[int]) -> N
 def test_the_cost_of_a_suite_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     """Two seeds of a clone, 3 minutes, and of learners that take 5, 2 and 5 for 100,000 steps."""
     part = comparison(audit=False, seeds=2, budget=100_000, demo_episodes=1)
-    (found,) = costs(part)
+    (found,) = workloads(part)
     assert (found.runs, found.core_seconds) == (8, 2 * 60 * (3 + 5 + 2 + 5))
     assert main(["compare", "few-demos", "--list", "--seeds", "1"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -13,7 +13,7 @@ from imitate.compare.plan.suite import Suite
 from imitate.envs.make import make_env
 from imitate.errors import InputError
 
-__all__ = ["Cost", "costs", "listing"]
+__all__ = ["Workload", "listing", "workloads"]
 
 _MINUTES = {"offline": 3.0, "replay": 21.0, "quantiles": 31.0, "values": 2.0, "rollouts": 5.0}
 """Minutes of a core for 100,000 steps, rough. SAC's took 21 on a busy machine, with an update a step on 256 x 256
@@ -24,8 +24,8 @@ _VALUES = ("dqn", "qdagger", "qrdqn")
 
 
 @dataclass(frozen=True)
-class Cost:
-    """The size of a comparison: its runs, controls included, and about how many seconds of a core they take."""
+class Workload:
+    """The work of a comparison: its runs, controls included, and about how many seconds of a core they take."""
 
     label: str
     comparison: Comparison
@@ -33,15 +33,15 @@ class Cost:
     core_seconds: float
 
 
-def costs(wanted: Comparison | Suite) -> list[Cost]:
-    """The cost of each comparison: learning alone, without the episodes that measure policies."""
+def workloads(wanted: Comparison | Suite) -> list[Workload]:
+    """The work of each comparison: learning alone, without the episodes that measure policies."""
     parts = wanted.parts if isinstance(wanted, Suite) else {wanted.env_id: wanted}
-    return [_cost(label, part) for label, part in parts.items()]
+    return [_workload(label, part) for label, part in parts.items()]
 
 
 def listing(wanted: Comparison | Suite) -> str:
     """A line for each comparison, and their sum."""
-    found = costs(wanted)
+    found = workloads(wanted)
     width = max(len(each.label) for each in found)
     lines = []
     for each in found:
@@ -59,11 +59,11 @@ def listing(wanted: Comparison | Suite) -> str:
     return "\n".join(lines)
 
 
-def _cost(label: str, part: Comparison) -> Cost:
+def _workload(label: str, part: Comparison) -> Workload:
     continuous = _is_continuous(part)
     runs = dict.fromkeys(part.algorithms, part.seeds) | dict.fromkeys(part.controls, 1)
     seconds = sum(count * 60 * _minutes(name, part.budget, continuous) for name, count in runs.items())
-    return Cost(label, part, sum(runs.values()), seconds)
+    return Workload(label, part, sum(runs.values()), seconds)
 
 
 def _minutes(name: str, budget: int, continuous: bool) -> float:
