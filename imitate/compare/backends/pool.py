@@ -17,14 +17,12 @@ class Pool:
     """Tasks by name. The error of `part/job` is written to `out`/part/errors, that of `job` to `out`/errors.
 
     running   submitted, not ended
-    alive     those of `running` that have begun, in that order
     """
 
     def __init__(self, backend: Backend, out: Path) -> None:
         self._backend = backend
         self._out = out
         self.running: set[str] = set()
-        self.alive: dict[str, None] = {}
 
     def submit(self, task: Task) -> None:
         self._file(task.name).unlink(missing_ok=True)  # of an earlier try
@@ -35,17 +33,13 @@ class Pool:
         """Wait a moment, then yield the names of tasks that have ended; `failed` says whether they failed."""
         for name, failure in self._backend.ended():
             self.running.discard(name)
-            self.alive.pop(name, None)
             if failure is not None:
                 self.fail(name, failure)
             yield name
 
     def news(self) -> Iterator[tuple[str, int]]:
         """The progress (name, position) reported since the last call."""
-        for name, position in self._backend.news():
-            if name in self.running:
-                self.alive[name] = None
-            yield name, position
+        return self._backend.news()
 
     def failed(self, name: str) -> str | None:
         """The error of a task in one line; None if it has not failed."""
