@@ -55,17 +55,19 @@ class Baseline:
         """The zoo's settings, overridden by those given and shortened to the budget. Raises InputError for settings
         that the algorithm does not take."""
         name, given = baseline(job.algorithm), overrides(comparison, job.algorithm)
+        parameters = inspect.signature(sb3_class(name)).parameters
         defaults = {
             key: parameter.default
-            for key, parameter in inspect.signature(sb3_class(name)).parameters.items()
+            for key, parameter in parameters.items()
             if isinstance(parameter.default, bool | int | float | str) and not key.startswith("_")
         }
-        for key in given:
-            if key not in (known := {*inspect.signature(sb3_class(name)).parameters, *RUN_SETTINGS}):
+        known = {*parameters, *RUN_SETTINGS}
+        for key, value in given.items():
+            if key not in known:
                 raise InputError(f"{job.algorithm} has no hyperparameter {key!r}{did_you_mean(key, known)}")
             number = type(defaults.get(key)) in (int, float)
-            if number and isinstance(given[key], str) and not given[key].startswith("lin_"):
-                raise InputError(f"{job.algorithm} wants a number as {key}, got {given[key]!r}")
+            if number and isinstance(value, str) and not value.startswith("lin_"):
+                raise InputError(f"{job.algorithm} wants a number as {key}, got {value!r}")
         whole = ("n_steps", "n_envs", "batch_size", "learning_starts", "n_timesteps")
         check_whole(**{key: given[key] for key in whole if key in given})
         zoo = zoo_settings(name, comparison.env_id)

@@ -68,14 +68,8 @@ def carry_out(
     """
     if workers is not None and workers < 1:
         raise InputError(f"workers must be at least 1, got {workers}")
-    if isinstance(wanted, Suite) and is_used(out) and not is_suite(out):
-        raise InputError(f"{out} exists and is no suite; choose another --out")
-    if (
-        isinstance(wanted, Suite)
-        and is_suite(out)
-        and (gone := Suite.read(out).parts.keys() - wanted.parts.keys())
-    ):
-        raise InputError(f"{out} holds another suite, with {', '.join(sorted(gone))}; choose another --out")
+    if isinstance(wanted, Suite):
+        _check_suite(wanted, out)
     asked = wanted.parts if isinstance(wanted, Suite) else {"": wanted}
     comparisons = {label: _in_its_experts_environment(comparison) for label, comparison in asked.items()}
     for label, comparison in comparisons.items():
@@ -94,6 +88,14 @@ def carry_out(
         for part in parts:
             _describe(part)
         _fill(parts, out, backend or Processes(workers or processors()))
+
+
+def _check_suite(suite: Suite, out: Path) -> None:
+    """Raise InputError if `out` holds something else, or parts that the suite lacks."""
+    if is_used(out) and not is_suite(out):
+        raise InputError(f"{out} exists and is no suite; choose another --out")
+    if is_suite(out) and (gone := Suite.read(out).parts.keys() - suite.parts.keys()):
+        raise InputError(f"{out} holds another suite, with {', '.join(sorted(gone))}; choose another --out")
 
 
 def _part(label: str, comparison: Comparison, out: Path, least_steps: Mapping[str, int]) -> _Part:

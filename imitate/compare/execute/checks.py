@@ -24,7 +24,7 @@ __all__ = ["check_budget", "check_folder", "is_used", "least_steps"]
 
 def is_used(out: Path) -> bool:
     """True if there is something at `out`."""
-    return out.exists() and not (out.is_dir() and not {path.name for path in out.iterdir()} - {".lock"})
+    return any(path.name != ".lock" for path in out.iterdir()) if out.is_dir() else out.exists()
 
 
 def check_folder(comparison: Comparison, out: Path) -> None:

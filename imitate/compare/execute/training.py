@@ -132,10 +132,11 @@ class Trained:
         said = notes(chosen.hyperparameters, new, (chosen.num_envs, envs))
         if not algorithm.offline:
             said = made_for(preset.budget, job.steps) + said
-        source = (
-            "preset of this environment" if has_preset(name, comparison.env_id) else "algorithm's defaults"
-        )
-        source = "given here" if is_given(comparison, job.algorithm) else source
+        source = "algorithm's defaults"
+        if is_given(comparison, job.algorithm):
+            source = "given here"
+        elif has_preset(name, comparison.env_id):
+            source = "preset of this environment"
         return cls(chosen.changed(new, num_envs=envs) if said else chosen, algorithm, said, source)
 
     @property

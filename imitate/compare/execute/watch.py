@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from statistics import fmean
 from typing import Any, TextIO
 
 from imitate.compare.formatting import duration, number, percent
@@ -52,16 +53,17 @@ def states(out: Path, position: Mapping[str, int] | None = None) -> list[State]:
 
     Raises InputError if the folder holds no comparison.
     """
+    position = position or {}
     if is_suite(out):
         return [
             state
             for label in Suite.read(out).parts
             if (out / label / "runs.json").is_file()
-            for state in _of_comparison(out / label, f"{label}/", position or {})
+            for state in _of_comparison(out / label, f"{label}/", position)
         ]
     if not (out / "runs.json").is_file():
         raise InputError(f"{out} holds no comparison to watch; name the --out of `imitate compare`")
-    return list(_of_comparison(out, "", position or {}))
+    return list(_of_comparison(out, "", position))
 
 
 def table(found: Sequence[State], height: int = 1_000) -> list[str]:
@@ -89,9 +91,8 @@ def summary(found: Sequence[State]) -> str:
     said += f", {count['failed']} failed" if count["failed"] else ""
     took = _took(found)
     seconds = sum(_remaining(each, took) or 0.0 for each in found)
-    known = seconds >= 1 and any(
-        each.seconds for each in found
-    )  # 0 for a run that does not report its progress
+    # A run that does not report its progress has 0.
+    known = seconds >= 1 and any(each.seconds for each in found)
     return said + (f", about {duration(seconds / max(count['running'], 1))} left" if known else "")
 
 
@@ -200,7 +201,7 @@ def _took(found: Sequence[State]) -> dict[str, float]:
         if each.state == "done":
             for name in ("", each.algorithm):
                 seconds.setdefault(name, []).append(each.seconds)
-    return {name: sum(every) / len(every) for name, every in seconds.items()}
+    return {name: fmean(every) for name, every in seconds.items()}
 
 
 def _remaining(state: State, took: Mapping[str, float]) -> float | None:

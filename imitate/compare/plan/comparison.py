@@ -163,13 +163,13 @@ class Comparison:
         """The command line that repeats this comparison."""
         words = ["imitate", "compare", "--env", self.env_id]
         if self.env_kwargs:
-            words += ["--env-kwargs", json.dumps(dict(self.env_kwargs))]
+            words += ["--env-kwargs", json.dumps(self.env_kwargs)]
         if self.expert is not None:
             words += ["--expert", self.expert]
         words += ["--algorithms", *self.algorithms]
         for name in ("seeds", "budget", "episodes", "curve_episodes", "num_envs", "demo_episodes"):
-            if getattr(self, name) is not None:
-                words += [f"--{name.replace('_', '-')}", str(getattr(self, name))]
+            if (value := getattr(self, name)) is not None:
+                words += [f"--{name.replace('_', '-')}", str(value)]
         if self.demo_every > 1:
             words += ["--demo-every", str(self.demo_every)]
         if self.keep_closest:
@@ -181,7 +181,7 @@ class Comparison:
         if self.device != "cpu":
             words += ["--device", self.device]
         if self.hyperparameters:
-            words += ["--hyperparameters", json.dumps(self.to_json()["hyperparameters"])]
+            words += ["--hyperparameters", json.dumps(self.hyperparameters)]
         return shlex.join([*words, "--out", "report"])
 
 
@@ -267,9 +267,10 @@ def _control_steps(comparison: Comparison, episode_steps: float) -> int:
 
 
 def _demonstrated(comparison: Comparison) -> dict[str, Any]:
-    """The demonstrations, as far as they are not as usual: results of before keep their names."""
-    chosen = {"demo_episodes": comparison.demo_episodes, "demo_every": comparison.demo_every}
-    return chosen if comparison.demo_episodes is not None or comparison.demo_every > 1 else {}
+    """The choice of demonstrations; nothing for the default, so that it keeps its hashes."""
+    if comparison.demo_episodes is None and comparison.demo_every == 1:
+        return {}
+    return {"demo_episodes": comparison.demo_episodes, "demo_every": comparison.demo_every}
 
 
 def overrides(comparison: Comparison, name: str) -> dict[str, Any]:

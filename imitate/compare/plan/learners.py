@@ -27,8 +27,8 @@ def find(name: str) -> Algorithm:
     """The table's entry for a learner. Raises InputError for an unknown name, and for `module:Learner` if the module is
     neither imported already nor typed by the user."""
     plain = base(name)
-    found = _baseline(baseline(plain)) if baseline(plain) else algorithms.find(plain)
-    return replace(found, title=title(name))
+    sb3 = baseline(plain)
+    return replace(_baseline(sb3) if sb3 else algorithms.find(plain), title=title(name))
 
 
 def title(name: str) -> str:
@@ -90,6 +90,7 @@ def source(name: str) -> str:
 
 
 def _baseline(algorithm: str) -> Algorithm:
+    """The entry of a baseline, to which `find` gives its title."""
     of = "sb3-contrib" if algorithm in ("tqc", "qrdqn", "trpo") else "Stable-Baselines3"
     summary = f"pure RL: {algorithm.upper()} of {of} with the settings of its zoo"
-    return Algorithm(f"SB3 {algorithm.upper()}", summary, "", "", ("envs",))
+    return Algorithm("", summary, "", "", ("envs",))

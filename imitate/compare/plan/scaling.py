@@ -32,7 +32,9 @@ def shortened(
     new: dict[str, Any] = {}
     for name, inner in has.items():
         if isinstance(inner, Mapping):
-            own = {**fixed.get(name, {}), **{key: fixed[key] for key in ("num_envs",) if key in fixed}}
+            own = dict(fixed.get(name, {}))
+            if "num_envs" in fixed:
+                own["num_envs"] = fixed["num_envs"]
             changed, num_envs = shortened(inner, num_envs, budget, own, rollout)
             new |= {name: changed} if changed else {}
     if has.get("learning_starts", 0) > most and "learning_starts" not in fixed:

@@ -49,16 +49,13 @@ class Suite:
                 raise InputError(
                     f"{key} of a suite stands in its environments, not above them: move it there"
                 )
-        environments = list(_environments(data))
         given = common.pop("hyperparameters", {})
         parts: dict[str, Comparison] = {}
-        for own, label in environments:
+        for own, label in list(_environments(data)):  # all are checked first
             settings = given | own.pop("hyperparameters", {})
             base = Comparison.from_json(common | own)
-            known = {*base.algorithms, *base.controls}
-            comparison = Comparison.from_json(
-                common | own | {"hyperparameters": {key: settings[key] for key in settings if key in known}}
-            )
+            own["hyperparameters"] = {key: settings[key] for key in settings if key in base.everybody}
+            comparison = Comparison.from_json(common | own)
             if label in parts:
                 raise InputError(
                     f"{label} is in the suite twice: name it once, or give each its own expert or label"

@@ -247,11 +247,11 @@ def _entries(results: Mapping[_Run, Result], algorithms: Sequence[str], episodes
     entries = []
     for algorithm in algorithms:
         seeds = [results[run] for run in sorted(results) if run[0] == algorithm]
-        cut = [
-            replace(each, returns=each.returns[:episodes], last_returns=each.last_returns[:episodes])
-            for each in seeds
-        ]
-        if cut:
+        if seeds:
+            cut = [
+                replace(each, returns=each.returns[:episodes], last_returns=each.last_returns[:episodes])
+                for each in seeds
+            ]
             entries.append(Entry(algorithm, cut))
     return entries
 
@@ -278,23 +278,18 @@ def merged(comparisons: Sequence[Comparison], folders: Sequence[Path]) -> Compar
                     f"{folder} can't be reported together with {folders[0]}: its {name} is {b!r}, not {a!r}"
                 )
         for name in other.algorithms:
-            a, b = (
-                settings.setdefault(name, other.hyperparameters.get(name, {})),
-                other.hyperparameters.get(name, {}),
-            )
-            if a != b:
+            b = other.hyperparameters.get(name, {})
+            if (a := settings.setdefault(name, b)) != b:
                 raise InputError(
                     f"{folder} can't be reported together with {folders[0]}: {name} has {b}, not {a}; run it there as "
                     f"{name}@label"
                 )
-    begin = min(each.first_seed for each in comparisons)
+    seeds = {each.first_seed + n for each in comparisons for n in range(each.seeds)}
     return replace(
         first,
         algorithms=tuple(dict.fromkeys(name for each in comparisons for name in each.algorithms)),
-        first_seed=begin,
-        seeds=len(
-            {seed for each in comparisons for seed in range(each.first_seed, each.first_seed + each.seeds)}
-        ),
+        first_seed=min(seeds),
+        seeds=len(seeds),
         episodes=min(each.episodes for each in comparisons),
         hyperparameters={n: h for each in reversed(comparisons) for n, h in each.hyperparameters.items()},
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import median_high
 from typing import Literal
 
 from imitate.compare.formatting import interval_words, listed, number, p_words, percent
@@ -154,8 +155,7 @@ def _cheapest(outcome: Outcome) -> str:
 
 def typical_cost(costs: Sequence[float | None]) -> float | None:
     """The median seed's cost; None if it did not get there within the budget."""
-    ordered = sorted(math.inf if cost is None else cost for cost in costs)
-    middle = ordered[len(ordered) // 2] if ordered else math.inf
+    middle = median_high([math.inf if cost is None else cost for cost in costs])
     return None if math.isinf(middle) else middle
 
 
