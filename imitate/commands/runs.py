@@ -14,7 +14,7 @@ import msgspec
 import tyro
 
 from imitate.commands.options import command, print_json
-from imitate.compare.statistics.job_results import Returns, Row
+from imitate.compare.statistics.job_results import MetricsRow, Returns
 from imitate.errors import InputError
 from imitate.files import last_line, plain_json, read_json
 from imitate.training.experiment import Experiment
@@ -58,7 +58,7 @@ def _rows(folder: Path) -> Iterator[dict[str, Any]]:
 
 def _row(path: Path, experiment: Experiment) -> dict[str, Any]:
     log = path / "metrics.jsonl"
-    trained = Row.last(log) or Row()
+    trained = MetricsRow.last(log) or MetricsRow()
     return {
         "run": str(path),
         "learner": experiment.algorithm,
@@ -77,7 +77,7 @@ class _Played(msgspec.Struct):
     returns: Returns
 
 
-def _return(path: Path, trained: Row) -> float | None:
+def _return(path: Path, trained: MetricsRow) -> float | None:
     """The mean return by which a run is known so far."""
     try:
         return msgspec.convert(plain_json(last_line(path / "evaluations.jsonl"))["mean_return"], float)

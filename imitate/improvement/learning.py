@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from imitate.compare.statistics.job_results import Row
+from imitate.compare.statistics.job_results import MetricsRow
 from imitate.errors import InputError
 from imitate.files import read_json
 from imitate.improvement.candidates import experiment
@@ -69,7 +69,7 @@ def _passing(
 def _take(study: Study, learner: str, share: float, seconds: float, policy: ActorPolicy) -> None:
     """Keep the policy of a learner as a snapshot, unless it took no step since the last one."""
     run = study.out / "runs" / learner
-    row, before = Row.last(run / "metrics.jsonl") or Row(), study.journal.latest(learner)
+    row, before = MetricsRow.last(run / "metrics.jsonl") or MetricsRow(), study.journal.latest(learner)
     if before is not None and before.steps == row.budget_steps:
         study.journal.snapshots[study.journal.snapshots.index(before)] = replace(before, share=share)
     else:
@@ -103,7 +103,7 @@ def _execute(
         if begun and not isinstance(error.__cause__, FloatingPointError):
             reason = str(error).rpartition("; ")[0] or str(error)
             raise InputError(f"{reason}; go on with `{study.task.command(study.out)}`") from error
-        row = Row.last(folder / "metrics.jsonl") or Row()
+        row = MetricsRow.last(folder / "metrics.jsonl") or MetricsRow()
         journal.dropped.append(Dropped(learner, str(error), row.budget_steps))
         logger.warning("%s is left out: %s", learner, error)
         study.keep()

@@ -18,7 +18,7 @@ from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
-from imitate.compare.statistics.job_results import Row
+from imitate.compare.statistics.job_results import MetricsRow
 from imitate.datasets.trajectory import Policy
 from imitate.envs.make import make_env
 from imitate.envs.seeds import Stream
@@ -202,7 +202,7 @@ def _fitted(study: Study) -> float | None:
     if study.expert.oracle is not None or not path.is_file():
         return None
     with path.open("rb") as rows:
-        found = [row.gate for row in map(Row.parse, rows) if row.gate is not None]
+        found = [row.gate for row in map(MetricsRow.parse, rows) if row.gate is not None]
     return found[-1] if found else None
 
 

@@ -39,6 +39,10 @@ class Recorded:
     steps: int
     cpu_seconds: float
 
+    def seconds_of(self, steps: int) -> float:
+        """Processor seconds of recording so many of the steps."""
+        return self.cpu_seconds * steps / self.steps
+
 
 def record(comparison: Comparison, job: Job, progress: Callable[[int], None]) -> None:
     """Record the expert's first episodes, in the order of their seeds, as many as fit in `job.steps`.

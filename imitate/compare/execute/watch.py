@@ -17,7 +17,7 @@ from typing import Any, TextIO
 from imitate.compare.formatting import duration, number, percent
 from imitate.compare.plan.comparison import Comparison
 from imitate.compare.plan.suite import Suite, is_suite
-from imitate.compare.statistics.job_results import References, Result, Row, Runs
+from imitate.compare.statistics.job_results import MetricsRow, References, Result, Runs
 from imitate.errors import InputError
 from imitate.files import read_json
 
@@ -174,7 +174,7 @@ def _state(run: Path, error: Path) -> tuple[str, int, float | None]:
         return "done", *_ended(run, path.stat().st_mtime_ns)
     if error.is_file():
         return "failed", 0, None
-    row = Row.last(run / "metrics.jsonl")
+    row = MetricsRow.last(run / "metrics.jsonl")
     if row is not None:
         return "running", row.budget_steps, row.train_return
     return "running" if run.is_dir() else "waiting", 0, None

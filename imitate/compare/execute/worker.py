@@ -18,7 +18,7 @@ from imitate.compare.execute.training import stored_policy, training
 from imitate.compare.machine import provenance
 from imitate.compare.plan.comparison import POINTS, Comparison, Job
 from imitate.compare.plan.learners import find
-from imitate.compare.statistics.job_results import Point, Result, Row
+from imitate.compare.statistics.job_results import MetricsRow, Point, Result
 from imitate.datasets.evaluation import Evaluation, evaluate
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.trajectory import Policy
@@ -52,15 +52,10 @@ def run(root: Path, comparison: Comparison, job: Job, *, progress: Report) -> No
 def train_and_measure(comparison: Comparison, job: Job, progress: Report) -> bool:
     """Train or resume, measure the policies on the way, and test the one that the run hands over, and its last one if
     that is another; returns False if Ctrl-C came first."""
-    before = Result.load(job.folder)
-    if before is not None:  # only more test episodes have been asked for since
-        final = test(comparison, stored_policy(comparison, job.folder))
-        last = _test_last(comparison, job.folder) if before.last_returns else []
-        changed = {"returns": final.returns.tolist(), "lengths": final.lengths.tolist(), "last_returns": last}
-        dataclasses.replace(before, **changed).save(job.folder)
+    if (before := Result.load(job.folder)) is not None:  # only more test episodes have been asked for since
+        _test_again(comparison, job.folder, before)
         return True
     chosen = training(comparison, job, affordable_episodes(comparison, job))
-    online = not find(job.algorithm).offline
     checkpoint = Checkpoint.read(job.folder)
     paid = 0.0 if checkpoint is None else checkpoint.account.cpu_seconds
     snapshots = Snapshots(job.folder / "snapshots", job.steps, cpu_seconds, chosen.save, paid=paid)
@@ -70,24 +65,24 @@ def train_and_measure(comparison: Comparison, job: Job, progress: Report) -> boo
     totals = read_json(job.folder / "finished.json", dict[str, int])
     demo_steps, validation_steps = totals["demo_steps"], totals["validation_steps"]
     spent = demo_steps + totals["env_steps"] + validation_steps
-    recording = 0.0
-    if job.demos is not None:
-        note = recorded(job)
-        recording = note.cpu_seconds * demo_steps / note.steps
-    seconds = read_json(job.folder / "timing.json", dict[str, float])["cpu_seconds"]
+    recording = 0.0 if job.demos is None else recorded(job).seconds_of(demo_steps)
+    seconds = _cpu_seconds(job.folder)
     marks = snapshots.complete(job.folder / ("last_policy" if validation_steps else "policy"), spent, seconds)
-    if not online:
+    answers = {}
+    if find(job.algorithm).offline:  # every step is an answer
         parts = _parts(comparison, job, marks[POINTS])
         if parts is None:
             return False
         marks = parts | {POINTS: marks[POINTS]}
+    else:
+        answers = _answers(job.folder, demo_steps)
     final = test(comparison, stored_policy(comparison, job.folder))
     Result(
         env_id=comparison.env_id,
         algorithm=job.algorithm,
         seed=job.seed,
         budget=job.steps,
-        curve=_curve(comparison, job, marks, _answers(job.folder, demo_steps, online), recording),
+        curve=_curve(comparison, job, marks, answers, recording),
         returns=final.returns.tolist(),
         lengths=final.lengths.tolist(),
         last_returns=_test_last(comparison, job.folder) if validation_steps else [],
@@ -108,6 +103,19 @@ def train_and_measure(comparison: Comparison, job: Job, progress: Report) -> boo
     return True
 
 
+def _test_again(comparison: Comparison, run: Path, before: Result) -> None:
+    """Test a finished run on all episodes that are asked for by now."""
+    final = test(comparison, stored_policy(comparison, run))
+    last = _test_last(comparison, run) if before.last_returns else []
+    returns, lengths = final.returns.tolist(), final.lengths.tolist()
+    dataclasses.replace(before, returns=returns, lengths=lengths, last_returns=last).save(run)
+
+
+def _cpu_seconds(run: Path) -> float:
+    """Processor seconds of training a run."""
+    return read_json(run / "timing.json", dict[str, float])["cpu_seconds"]
+
+
 def _make_portable(folder: Path) -> None:
     """Name the demonstrations relative to the run's folder, since both move together to other machines."""
     path = folder / "config.json"
@@ -118,11 +126,15 @@ def _make_portable(folder: Path) -> None:
 
 def test(comparison: Comparison, policy: Policy) -> Evaluation:
     """Evaluate a policy on the test episodes, which are the same for learners, the expert and random actions."""
+    return _evaluated(comparison, policy, comparison.episodes, TEST_SEED)
+
+
+def _evaluated(comparison: Comparison, policy: Policy, episodes: int, seed: int) -> Evaluation:
     return evaluate(
         policy,
         comparison.env_id,
-        episodes=comparison.episodes,
-        seed=TEST_SEED,
+        episodes=episodes,
+        seed=seed,
         env_kwargs=comparison.env_kwargs,
         num_envs=NUM_ENVS,
     )
@@ -136,15 +148,9 @@ def _test_last(comparison: Comparison, run: Path) -> list[float]:
 
 def curve_returns(comparison: Comparison, policy: Policy) -> list[float]:
     """Returns on the episodes of the learning curves: a third set, the same for all policies and points."""
-    evaluation = evaluate(
-        policy,
-        comparison.env_id,
-        episodes=comparison.curve_episodes,
-        seed=draw_seed(Stream.CURVES),
-        env_kwargs=comparison.env_kwargs,
-        num_envs=NUM_ENVS,
-    )
-    return [float(value) for value in evaluation.returns]
+    found = _evaluated(comparison, policy, comparison.curve_episodes, draw_seed(Stream.CURVES))
+    returns: list[float] = found.returns.tolist()
+    return returns
 
 
 def _parts(comparison: Comparison, job: Job, whole: Mark) -> dict[int, Mark] | None:
@@ -170,16 +176,19 @@ def _parts(comparison: Comparison, job: Job, whole: Mark) -> dict[int, Mark] | N
             folder = job.folder / "snapshots" / f"{n:02}-run"
             if not training(comparison, job, count).execute(folder, lambda _steps: None):
                 return None
-            seconds = read_json(folder / "timing.json", dict[str, float])["cpu_seconds"]
             own = int(steps[count - 1])
-            marks[n] = Mark(folder.name, own, seconds + note.cpu_seconds * own / note.steps)
+            marks[n] = Mark(folder.name, own, _cpu_seconds(folder) + note.seconds_of(own))
     return marks
 
 
 def _curve(
     comparison: Comparison, job: Job, marks: Mapping[int, Mark], answers: Mapping[int, int], recording: float
 ) -> list[Point]:
-    """Measure the policy of each mark once. `recording`: processor seconds spent on the demonstrations."""
+    """Measure the policy of each mark once.
+
+    answers    of the expert up to each number of steps; empty if every step is one
+    recording  processor seconds spent on the demonstrations
+    """
     measured: dict[str, list[float]] = {}
     points = []
     for n in sorted(marks):
@@ -195,13 +204,10 @@ def _curve(
     return points
 
 
-def _answers(folder: Path, demo_steps: int, online: bool) -> dict[int, int]:
-    """The expert's answers up to each number of steps, including recorded ones. Empty for an offline learner, for which
-    every step is an answer."""
-    if not online:
-        return {}
+def _answers(folder: Path, demo_steps: int) -> dict[int, int]:
+    """The expert's answers up to each number of steps, including recorded ones."""
     if not (folder / "metrics.jsonl").is_file():
         raise InputError(f"{folder / 'metrics.jsonl'} is no file; run the comparison again without this run")
     with (folder / "metrics.jsonl").open("rb") as file:
-        rows = list(map(Row.parse, file))
+        rows = list(map(MetricsRow.parse, file))
     return {demo_steps: demo_steps} | {row.budget_steps: row.expert_queries + demo_steps for row in rows}

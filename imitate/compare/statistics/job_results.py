@@ -20,13 +20,13 @@ __all__ = [
     "Cost",
     "ExpertFacts",
     "Film",
+    "MetricsRow",
     "Point",
     "Problem",
     "Reference",
     "References",
     "Result",
     "Returns",
-    "Row",
     "Runs",
 ]
 
@@ -172,7 +172,7 @@ class Film:
 
 
 @dataclass(frozen=True)
-class Row:
+class MetricsRow:
     """The fields that are read from a line of metrics.jsonl."""
 
     budget_steps: Count = 0
@@ -181,12 +181,12 @@ class Row:
     gate: float | None = None
 
     @classmethod
-    def parse(cls, line: bytes) -> Row:
+    def parse(cls, line: bytes) -> MetricsRow:
         """Parse a line. Raises ValueError for another kind of line."""
         return msgspec.convert(plain_json(line), cls)
 
     @classmethod
-    def last(cls, path: Path) -> Row | None:
+    def last(cls, path: Path) -> MetricsRow | None:
         """The last whole row of a file that another process may be writing to; None if there is none yet."""
         try:
             return cls.parse(last_line(path))
