@@ -118,27 +118,31 @@ def _subject(
     from imitate.nn.stored_policy import load_policy
 
     folder = Path(subject)
-    if not _is_run(subject):
-        runs = sorted(path.parent for path in folder.glob("*/config.json"))
-        if runs:
-            raise InputError(f"{subject} is a folder of {len(runs)} runs: evaluate one, such as {runs[0]}")
-        if (folder / "policy.json").exists():
-            if vecnormalize is not None:
-                raise InputError(
-                    f"--vecnormalize is for experts in SB3's zips; {subject} is a policy of ours"
-                )
-            if env is None:
-                raise InputError(
-                    f"{subject} is a policy, of no environment in particular: name one with --env"
-                )
-            return load_policy(folder), resolve_env_id(env), dict(env_kwargs or {})
-        trust(subject)
-        expert = experts.load_expert(subject, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
-        return expert, resolve_env_id(expert.env_id), expert.env_kwargs
-    if vecnormalize is not None:
-        raise InputError(
-            f"--vecnormalize is for experts in SB3's zips; {subject} is a run, which has its statistics"
-        )
+    if _is_run(subject):
+        if vecnormalize is not None:
+            raise InputError(
+                f"--vecnormalize is for experts in SB3's zips; {subject} is a run, which has its statistics"
+            )
+        env_id, kwargs = _environment_of_run(subject, env, env_kwargs)
+        return load_policy(folder), env_id, kwargs
+    if runs := sorted(path.parent for path in folder.glob("*/config.json")):
+        raise InputError(f"{subject} is a folder of {len(runs)} runs: evaluate one, such as {runs[0]}")
+    if (folder / "policy.json").exists():
+        if vecnormalize is not None:
+            raise InputError(f"--vecnormalize is for experts in SB3's zips; {subject} is a policy of ours")
+        if env is None:
+            raise InputError(f"{subject} is a policy, of no environment in particular: name one with --env")
+        return load_policy(folder), resolve_env_id(env), dict(env_kwargs or {})
+    trust(subject)
+    expert = experts.load_expert(subject, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
+    return expert, resolve_env_id(expert.env_id), expert.env_kwargs
+
+
+def _environment_of_run(
+    subject: str, env: str | None, env_kwargs: Mapping[str, Any] | None
+) -> tuple[str, dict[str, Any]]:
+    """The id and keyword arguments, by default the run's own. Raises InputError if the run has no policy yet."""
+    folder = Path(subject)
     experiment = Experiment.read(folder / "config.json")
     if not (folder / "policy").exists():
         raise InputError(f"{subject} has no policy yet: go on with `{experiment.resume_with(folder)}`")
@@ -152,7 +156,7 @@ def _subject(
             f"--env MODULE:{bare_id(experiment.env_id)} names one of yours"
         )
     env_id = resolve_env_id(experiment.env_id if env is None else env)
-    return load_policy(folder), env_id, dict(experiment.env_kwargs if env_kwargs is None else env_kwargs)
+    return env_id, dict(experiment.env_kwargs if env_kwargs is None else env_kwargs)
 
 
 def _measured(policy: Policy, env_id: str, episodes: int, **settings: Any) -> evaluation.Evaluation:
