@@ -244,9 +244,9 @@ def _check_amount(episodes: int | None, steps: int | None) -> None:
     if (episodes is None) == (steps is None):
         got = "neither" if episodes is None else "both"
         raise InputError(f"give either --episodes N or --steps N, got {got}")
-    amount = steps if episodes is None else episodes
-    if amount is not None and amount < 1:
-        raise InputError(f"--{'steps' if episodes is None else 'episodes'} must be at least 1, got {amount}")
+    for name, amount in (("episodes", episodes), ("steps", steps)):
+        if amount is not None and amount < 1:
+            raise InputError(f"--{name} must be at least 1, got {amount}")
 
 
 def _info(source: Expert, *, deterministic: bool, noise: str, seed: int) -> DemoInfo:

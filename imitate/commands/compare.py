@@ -10,6 +10,7 @@ import tyro
 
 import imitate.compare
 from imitate import experts
+from imitate.commands.line import dashed
 from imitate.commands.option import Offers, Rare
 from imitate.commands.options import BackendName, JsonObject, chosen_backend, print_json, run
 from imitate.compare import Comparison, Suite
@@ -178,8 +179,8 @@ def _wanted(file: str | None, out: Path, given: dict[str, Any], add: tuple[str, 
     if suite is not None:
         for name in ("env_id", "expert", "env_kwargs"):
             if name in given:
-                option = {"env_id": "env"}.get(name, name).replace("_", "-")
-                raise InputError(f"a suite has its own environments and experts: leave out --{option}")
+                option = dashed({"env_id": "env"}.get(name, name))
+                raise InputError(f"a suite has its own environments and experts: leave out {option}")
         return suite.changed(add, **given)
     if "env_id" not in base | given:
         raise InputError(f'{file} names no environment: add a line such as env_id = "CartPole-v1"')

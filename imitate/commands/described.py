@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from imitate.algorithms import find
-from imitate.commands.line import CommandLine
+from imitate.commands.line import CommandLine, dashed
 from imitate.commands.option import Option, Rare, options_of_config
 from imitate.commands.options import JsonObject
 from imitate.commands.parsing import read
@@ -114,7 +114,7 @@ def described(base: Experiment, line: CommandLine, name: str, summary: str, own:
     names = {each.name for each in general}
     settings = {each: hyperparameters.pop(each) for each in names & hyperparameters.keys()}
     if ignored := sorted(_ignored(base.algorithm) & settings.keys()):
-        raise InputError(f"{base.algorithm} makes no use of --{ignored[0].replace('_', '-')}: leave it out")
+        raise InputError(f"{base.algorithm} makes no use of {dashed(ignored[0])}: leave it out")
     if "alpha_rate" in hyperparameters:
         schedule = hyperparameters.get("alpha_schedule", base.hyperparameters["alpha_schedule"])
         if schedule == "inverse":
@@ -149,15 +149,17 @@ def _useful(options: list[Option], base: Experiment) -> list[Option]:
     algorithm = find(base.algorithm)
     used = (*algorithm.needs, *algorithm.optional)
     hidden = _ignored(base.algorithm) | {each for each in ("demos", "expert") if each not in used}
-    hidden |= set() if "policy" in algorithm.optional else {"init"}
-    hidden |= set() if algorithm.audit else {"audit"}
-    pixels = {"episodic_life", "clip_rewards"}
-    atari = base.env_id != "" and is_atari(base.env_id)
-    hidden |= pixels if base.env_id and not atari else set()
+    if "policy" not in algorithm.optional:
+        hidden.add("init")
+    if not algorithm.audit:
+        hidden.add("audit")
     useful = [option for option in options if option.name not in hidden]
-    return [
-        dataclasses.replace(each, rare=each.rare and not (atari and each.name in pixels)) for each in useful
-    ]
+    if not base.env_id:
+        return useful
+    pixels = {"episodic_life", "clip_rewards"}
+    if not is_atari(base.env_id):
+        return [option for option in useful if option.name not in pixels]
+    return [dataclasses.replace(each, rare=each.rare and each.name not in pixels) for each in useful]
 
 
 _BELONGS = {

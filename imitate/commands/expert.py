@@ -172,14 +172,15 @@ def convert(
     for name, given in ("env", env), ("vecnormalize", vecnormalize):
         if given is not None:
             raise InputError(f"--{name} is for one zip: leave it out with --all")
-    done = 0
-    problems = []
+    done = failed = 0
     for name, problem in conversion.convert_all(Path(spec), out):
         print(f"{name}: {problem}" if problem else name, flush=True)
-        done += not problem
-        problems += [name] if problem else []
-    print(f"imitate: {done} agents in {out}, {len(problems)} can't be converted", file=sys.stderr)
-    return 2 if problems else 0
+        if problem:
+            failed += 1
+        else:
+            done += 1
+    print(f"imitate: {done} agents in {out}, {failed} can't be converted", file=sys.stderr)
+    return 2 if failed else 0
 
 
 def _loaded(

@@ -7,11 +7,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-__all__ = ["WORDS", "CommandLine", "Typed"]
+__all__ = ["WORDS", "CommandLine", "Typed", "dashed"]
 
 WORDS = "--help-words"
 """Asks for the words that may follow, for the completion of a shell."""
 _HELP = ("-h", "--help", "--help-all", WORDS)
+
+
+def dashed(name: str) -> str:
+    """The option of a parameter or a field: `--batch-size` of `batch_size`."""
+    return f"--{name}".replace("_", "-")
 
 
 class Typed(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, get_origin
 import msgspec
 import tyro
 
-from imitate.commands.line import WORDS, CommandLine
+from imitate.commands.line import WORDS, CommandLine, dashed
 from imitate.commands.option import Option, as_dataclass
 from imitate.errors import InputError, one_line
 from imitate.terminal import raw
@@ -54,7 +54,7 @@ def read(options: Sequence[Option], argv: Sequence[str], name: str, summary: str
     try:
         found = _values(options, known, line)
         if missing := [each for each in options if each.default is tyro.MISSING and each.name not in found]:
-            wanted = [f"{_described(each, _dashed(each.name))} (required)" for each in missing]
+            wanted = [f"{_described(each, dashed(each.name))} (required)" for each in missing]
             raise InputError(f"Missing from imitate {name}: {' '.join(wanted)}")
     except InputError as error:
         raise InputError(f"{error}; see `imitate {name} --help`") from None
@@ -115,17 +115,13 @@ def _described(option: Option, called: str) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _dashed(name: str) -> str:
-    return f"--{name}".replace("_", "-")
-
-
 def by_name(options: Sequence[Option]) -> dict[str, _Known]:
     """The options by what may be typed, such as `--ppo.batch-size`."""
     found: dict[str, _Known] = {}
     for path, option in _flat(options):
-        found[_dashed(".".join(path))] = path, option, True if option.switch else None
+        found[dashed(".".join(path))] = path, option, True if option.switch else None
         if option.switch:
-            found[_dashed(".".join((*path[:-1], f"no-{path[-1]}")))] = path, option, False
+            found[dashed(".".join((*path[:-1], f"no-{path[-1]}")))] = path, option, False
             if option.name == "deterministic":
                 found["--stochastic"] = path, option, False
     return found

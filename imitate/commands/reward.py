@@ -44,7 +44,8 @@ def reward(
     reward_folder(run_folder)  # before torch is imported, which takes a second
     if not demos:
         raise InputError("no recording to compare on: name one or more with --demos")
-    experiment = _experiment(run_folder)
+    config = run_folder / "config.json"  # missing if only the reward's own folder is there
+    experiment = Experiment.read(config) if config.is_file() else None
     from imitate.datasets.convert.sources import in_our_format, is_spec
     from imitate.datasets.storage.opening import paths_of
     from imitate.datasets.storage.reader import DemoReader
@@ -68,12 +69,6 @@ def reward(
     facts = _facts(run_folder, found) | {"network": asdict(learned.description.network)}
     print_json(facts) if json else print("\n".join(_lines(facts, found)))
     return 0
-
-
-def _experiment(run: Path) -> Experiment | None:
-    """The record of the run; None if only its reward's own folder is there."""
-    path = run / "config.json"
-    return Experiment.read(path) if path.is_file() else None
 
 
 def _warn(learned_from: list[Path], shown: list[Path]) -> None:

@@ -16,7 +16,7 @@ import tyro
 
 from imitate.algorithms import ALGORITHMS, find, is_own
 from imitate.commands.described import SETTINGS, described
-from imitate.commands.line import WORDS, CommandLine
+from imitate.commands.line import WORDS, CommandLine, dashed
 from imitate.commands.option import Rare, options_of
 from imitate.commands.options import run
 from imitate.commands.parsing import NamesAsked
@@ -123,29 +123,19 @@ def _train(base: Experiment, line: CommandLine) -> int:
     summary = f"{algorithm.title}: {algorithm.summary}. Options default to the preset of this environment."
     found = described(base, line, "train", summary, TrainArguments(out=tyro.MISSING))
     experiment, settings = found.experiment, found.settings
-    out, audit = settings["out"], settings.get("audit", False)
-    if audit:
+    own = [field.name for field in dataclasses.fields(TrainArguments)]
+    asked = TrainArguments(**{name: settings[name] for name in own if name in settings})
+    if asked.audit:
         _check_audit(experiment.algorithm)
     for name in ("validate_by", "eval_episodes"):
         if name in settings and not experiment.eval_every:
-            option = f"--{name.replace('_', '-')}"
-            raise InputError(f"{option} is of validations, and there are none: add --eval-every STEPS")
-    if audit and (out / "finished.json").exists():
+            raise InputError(f"{dashed(name)} is of validations, and there are none: add --eval-every STEPS")
+    if asked.audit and (asked.out / "finished.json").exists():
         # Of a finished run, or the rest of an interrupted audit.
-        return _audit(out, looks=settings.get("looks", True))
-    measure, remeasure = settings.get("measure", True), settings.get("remeasure", False)
-    if remeasure and not measure:
+        return _audit(asked.out, looks=asked.looks)
+    if asked.remeasure and not asked.measure:
         raise InputError("--no-measure and --remeasure contradict each other: give one of them")
-    return _execute(
-        experiment,
-        out,
-        measure=measure,
-        remeasure=remeasure,
-        looks=settings.get("looks", True),
-        wandb=settings.get("wandb", False),
-        video_every=settings.get("video_every", 0),
-        audit=audit,
-    )
+    return _execute(experiment, **vars(asked))
 
 
 def _check_audit(algorithm: str) -> None:
@@ -250,9 +240,8 @@ def _check_own(out: Path, line: CommandLine, known: Sequence[str]) -> None:
     settings = {*SETTINGS, *(field.name for field in dataclasses.fields(config))}
     for name in others:
         if name in settings:
-            option = f"--{name.replace('_', '-')}"
             raise InputError(
-                f"{out} goes on with its own settings: leave {option} out, or begin a new run with --out"
+                f"{out} goes on with its own settings: leave {dashed(name)} out, or begin a new run with --out"
             )
 
 
@@ -271,9 +260,9 @@ def _check_settings(out: Path, line: CommandLine) -> None:
     pairs += [(name, old["hyperparameters"].get(name), value) for name, value in given]
     for name, before, now in pairs:
         if before not in (now, str(Path(str(now)).absolute())):
-            option = {"env_id": "env", "other_experts": "expert"}.get(name, name).replace("_", "-")
+            option = dashed({"env_id": "env", "other_experts": "expert"}.get(name, name))
             raise InputError(
-                f"{out} goes on with its own settings: --{option} is {before} there, not {now}; leave it out, or begin "
+                f"{out} goes on with its own settings: {option} is {before} there, not {now}; leave it out, or begin "
                 "a new run"
             )
 
