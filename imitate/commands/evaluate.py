@@ -73,7 +73,9 @@ def evaluate(
     policy, env_id, kwargs = _subject(subject, env, env_kwargs, vecnormalize)
     check_expert(policy, subject, env_id, kwargs)
     if render:
-        _check_pictures(env_id, kwargs)
+        from imitate.media.video import renderable_env
+
+        renderable_env(env_id, kwargs).close()  # raises InputError if it has no pictures
     with _filmed(video, env_id, kwargs) as first:
         result = _measured(
             policy,
@@ -200,12 +202,6 @@ def _filmed(video: Path | None, env_id: str, env_kwargs: Mapping[str, Any]) -> I
         )
     with filming(env_id, video, env_kwargs, episodes=1) as (env, _):
         yield env
-
-
-def _check_pictures(env_id: str, env_kwargs: Mapping[str, Any]) -> None:
-    from imitate.media.video import renderable_env
-
-    renderable_env(env_id, env_kwargs).close()
 
 
 def _check_display() -> None:

@@ -165,55 +165,6 @@ def _audit(out: Path, *, looks: bool) -> int:
 
 
 def _resume(line: CommandLine) -> int:
-    def command(
-        resume: Path,
-        device: Literal["auto", "cpu", "cuda"] | None = None,
-        env: str | None = None,
-        expert: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = (),
-        measure: bool = True,
-        looks: bool = True,
-        wandb: bool = False,
-        video_every: int = 0,
-        audit: bool = False,
-    ) -> int:
-        """Resume an interrupted run, with the settings in its config.json. A killed run ends with the same bytes as an
-        uninterrupted one. Ctrl-C, SIGTERM and SIGHUP add a checkpoint, where new episodes begin, so then it ends with
-        others.
-
-        Args:
-            resume: the run folder
-            device: device of the networks, if it has changed
-            env: module:Env-v0 of the run's environment, to allow the import of its module
-            expert: module:make_expert of the run's expert, to allow the import of its module; again for each of several
-            measure: measure the experts, as in a new run
-            looks: play a few episodes on the way and at the end, as in a new run
-            wandb: send what TensorBoard gets to Weights & Biases, as a run of its own
-            video_every: steps between films, as in a new run; 0: none
-            audit: train the controls too, once the run has ended
-        """
-        experiment = Experiment.read(resume / "config.json")
-        if env is not None and env != experiment.env_id:
-            raise InputError(f"{resume} is a run on {experiment.env_id}, not on {env}: leave --env out")
-        if others := [each for each in expert if each not in experiment.experts]:
-            learned_from = ", ".join(experiment.experts) or "no expert"
-            raise InputError(f"{resume} learns from {learned_from}, not from {others[0]}: leave --expert out")
-        if device is not None:
-            experiment = experiment.changed(device=device)
-        if audit:
-            _check_audit(experiment.algorithm)
-            if (resume / "finished.json").exists():
-                return _audit(resume, looks=looks)
-        return _execute(
-            experiment,
-            resume,
-            resume=True,
-            measure=measure,
-            looks=looks,
-            wandb=wandb,
-            video_every=video_every,
-            audit=audit,
-        )
-
     # `train ALGO ... --out RUN --resume` and `train ALGO --resume RUN` also mean this; config.json has the settings.
     out, kept = line.value("--out"), ("--device", "--env", "--expert", "--video-every")
     argv = line.argv[len(line.words) :]
@@ -226,8 +177,58 @@ def _resume(line: CommandLine) -> int:
             *(name for name in ("--no-measure", "--no-looks", "--wandb", "--audit") if line.has(name)),
         ]
     elif (folder := line.value("--resume")) and not line.asks_for_help:
-        _check_own(Path(folder), line, [each.name for each in options_of(command)])
-    return run(command, argv, "train")
+        _check_own(Path(folder), line, [each.name for each in options_of(resume_run)])
+    return run(resume_run, argv, "train")
+
+
+def resume_run(
+    resume: Path,
+    device: Literal["auto", "cpu", "cuda"] | None = None,
+    env: str | None = None,
+    expert: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = (),
+    measure: bool = True,
+    looks: bool = True,
+    wandb: bool = False,
+    video_every: int = 0,
+    audit: bool = False,
+) -> int:
+    """Resume an interrupted run, with the settings in its config.json. A killed run ends with the same bytes as an
+    uninterrupted one. Ctrl-C, SIGTERM and SIGHUP add a checkpoint, where new episodes begin, so then it ends with
+    others.
+
+    Args:
+        resume: the run folder
+        device: device of the networks, if it has changed
+        env: module:Env-v0 of the run's environment, to allow the import of its module
+        expert: module:make_expert of the run's expert, to allow the import of its module; again for each of several
+        measure: measure the experts, as in a new run
+        looks: play a few episodes on the way and at the end, as in a new run
+        wandb: send what TensorBoard gets to Weights & Biases, as a run of its own
+        video_every: steps between films, as in a new run; 0: none
+        audit: train the controls too, once the run has ended
+    """
+    experiment = Experiment.read(resume / "config.json")
+    if env is not None and env != experiment.env_id:
+        raise InputError(f"{resume} is a run on {experiment.env_id}, not on {env}: leave --env out")
+    if others := [each for each in expert if each not in experiment.experts]:
+        learned_from = ", ".join(experiment.experts) or "no expert"
+        raise InputError(f"{resume} learns from {learned_from}, not from {others[0]}: leave --expert out")
+    if device is not None:
+        experiment = experiment.changed(device=device)
+    if audit:
+        _check_audit(experiment.algorithm)
+        if (resume / "finished.json").exists():
+            return _audit(resume, looks=looks)
+    return _execute(
+        experiment,
+        resume,
+        resume=True,
+        measure=measure,
+        looks=looks,
+        wandb=wandb,
+        video_every=video_every,
+        audit=audit,
+    )
 
 
 def _check_own(out: Path, line: CommandLine, known: Sequence[str]) -> None:
@@ -298,13 +299,6 @@ def _execute(
         from imitate.training.films import Films
 
         watching.append(Films(experiment, out, video_every))
-
-    def snapshot(spent: int, policy: ActorPolicy) -> dict[str, float]:
-        shown: dict[str, float] = {}
-        for each in watching:
-            shown |= each(spent, policy) or {}
-        return shown
-
     try:
         with sent(experiment, out) if wandb else nullcontext(), progress_of(experiment) as progress:
             finished = execute(
@@ -313,7 +307,7 @@ def _execute(
                 experts=experts,
                 resume=resume,
                 progress=progress,
-                snapshot=snapshot,
+                snapshot=_together(watching),
                 go_on=go_on,
             )
         status = 0 if finished else 128 + signal.SIGINT
@@ -324,6 +318,18 @@ def _execute(
         return status
     _conclude(experiment, out, looks=looks)
     return _audit(out, looks=looks) if audit else 0
+
+
+def _together(watching: Sequence[Snapshot]) -> Snapshot:
+    """All of them, with the metrics of each."""
+
+    def snapshot(spent: int, policy: ActorPolicy) -> dict[str, float]:
+        shown: dict[str, float] = {}
+        for each in watching:
+            shown |= each(spent, policy) or {}
+        return shown
+
+    return snapshot
 
 
 def _conclude(experiment: Experiment, out: Path, *, looks: bool) -> None:
