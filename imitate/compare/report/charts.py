@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from imitate.compare.plan.learners import title
@@ -86,24 +86,24 @@ def as_csv(charts: Iterable[Lines | Dots]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["panel", "learner", "axis", "x", "what", "value", "low", "high"])
     for chart in charts:
-        if isinstance(chart, Lines):
-            for line in chart.lines:
-                for axis, points in line.points.items():
-                    for x, *values in points:
-                        writer.writerow(
-                            [chart.title, title(line.name), chart.axes[axis], x, chart.label, *values]
-                        )
-            continue
-        for row in chart.rows:
-            for what, value in row.marks:
-                ends = row.bar if row.bar and what == "mean" else (None, None)
-                writer.writerow(
-                    [chart.title, row.title, chart.label, "", what, *map(rounded, (value, *ends))]
-                )
-            writer.writerows(
-                [chart.title, row.title, chart.label, "", "run", rounded(dot), "", ""] for dot in row.dots
-            )
+        writer.writerows(_csv_of_lines(chart) if isinstance(chart, Lines) else _csv_of_dots(chart))
     return text.getvalue()
+
+
+def _csv_of_lines(chart: Lines) -> Iterator[list[object]]:
+    for line in chart.lines:
+        for axis, points in line.points.items():
+            for x, *values in points:
+                yield [chart.title, title(line.name), chart.axes[axis], x, chart.label, *values]
+
+
+def _csv_of_dots(chart: Dots) -> Iterator[list[object]]:
+    for row in chart.rows:
+        for what, value in row.marks:
+            ends = row.bar if row.bar and what == "mean" else (None, None)
+            yield [chart.title, row.title, chart.label, "", what, *map(rounded, (value, *ends))]
+        for dot in row.dots:
+            yield [chart.title, row.title, chart.label, "", "run", rounded(dot), "", ""]
 
 
 def rounded(value: float | None) -> float | None:

@@ -37,14 +37,16 @@ class Look:
     dash: str
 
 
-_HUE_AND_DASH = {
-    **{"bc": ("blue", SOLID), "dagger": ("orange", SOLID), "aggrevated": ("green", SOLID)},
-    **{"gail": ("purple", SOLID), "ppo": ("grey", SOLID), "loki": ("pink", SOLID)},
-    **{"dqn": ("teal", DASHED), "a2c": ("brown", DASHED), "sqil": ("olive", DASHED), "sac": ("navy", DASHED)},
-    **{"aggrevate": ("green", DASHDOT), "qdagger": ("teal", DASHDOT), "rpo": ("grey", DASHDOT)},
-    **{"reinforce": ("brown", DASHDOT), "dac": ("purple", DASHDOT), "iq": ("olive", DASHDOT)},
-}
-LOOKS = {name: Look(*HUES[hue], dash) for name, (hue, dash) in _HUE_AND_DASH.items()}
+_HUES_BY_DASH = {
+    SOLID: {
+        "bc": "blue", "dagger": "orange", "aggrevated": "green", "gail": "purple", "ppo": "grey", "loki": "pink",
+    },
+    DASHED: {"dqn": "teal", "a2c": "brown", "sqil": "olive", "sac": "navy"},
+    DASHDOT: {
+        "aggrevate": "green", "qdagger": "teal", "rpo": "grey", "reinforce": "brown", "dac": "purple", "iq": "olive",
+    },
+}  # fmt: skip
+LOOKS = {name: Look(*HUES[hue], dash) for dash, hues in _HUES_BY_DASH.items() for name, hue in hues.items()}
 """Any two of them differ in their dash, or have colours that colour-blind readers can tell apart."""
 
 

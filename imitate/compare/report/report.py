@@ -17,7 +17,7 @@ from imitate.compare.report.curves import curves
 from imitate.compare.report.estimates import finals, frontier
 from imitate.compare.report.results_table import (
     SHOWN,
-    Row,
+    TableRow,
     as_csv,
     as_markdown,
     columns,
@@ -85,7 +85,7 @@ def _html(
     outcome: Outcome,
     said: Answer,
     found: Sequence[Pair],
-    table: list[Row],
+    table: list[TableRow],
     texts: Mapping[str, str],
     figures: Mapping[str, Any],
 ) -> str:

@@ -20,16 +20,16 @@ from imitate.compare.statistics.pairs import Pair
 from imitate.compare.statistics.verdict import GOAL, cost_words, typical_cost
 
 __all__ = [
-    *("ALL_COLUMNS", "BOLD", "INTERVALS", "SHOWN", "Cell", "Row"),
-    *("as_csv", "as_latex", "as_markdown", "certain_best", "columns", "latex", "rows", "runs_csv"),
-]
+    "ALL_COLUMNS", "BOLD", "INTERVALS", "SHOWN", "Cell", "TableRow",
+    "as_csv", "as_latex", "as_markdown", "certain_best", "columns", "latex", "rows", "runs_csv",
+]  # fmt: skip
 
 SHOWN = ("Learner", "Mean return", "95 % interval", "Random to expert", "Steps to 95 %", "Expert answers")
-FOLDED = (
-    *("Worst 10 %", "Steps to 50 %", "Steps to 90 %", "Answers to 95 %", "CPU s to 95 %", "Area under share"),
-    *("Last policy", "Own steps", "Demo steps", "CPU seconds", "Seeds"),
-)
-ALL_COLUMNS = SHOWN + FOLDED
+ALL_COLUMNS = (
+    *SHOWN,
+    "Worst 10 %", "Steps to 50 %", "Steps to 90 %", "Answers to 95 %", "CPU s to 95 %", "Area under share",
+    "Last policy", "Own steps", "Demo steps", "CPU seconds", "Seeds",
+)  # fmt: skip
 INTERVALS = "Intervals are of 95 %."
 BOLD = "Bold: better than every other learner (p < 0.05, Holm)."
 
@@ -44,7 +44,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """A row of the table. `place` is the learner's place in the comparison, which gives its colour; None for a
     reference."""
 
@@ -53,7 +53,7 @@ class Row:
     cells: dict[str, Cell]
 
 
-def rows(outcome: Outcome) -> list[Row]:
+def rows(outcome: Outcome) -> list[TableRow]:
     """The rows of the table: learners, best first; then the expert and random actions."""
     expert = outcome.references.expert
     references = [_reference(outcome, "Random actions", outcome.references.random)]
@@ -68,7 +68,7 @@ def columns(outcome: Outcome) -> tuple[str, ...]:
     return tuple(name for name in ALL_COLUMNS if kept or name != "Last policy")
 
 
-def _row(outcome: Outcome, entry: Entry) -> Row:
+def _row(outcome: Outcome, entry: Entry) -> TableRow:
     share, ends = outcome.share(entry.mean), entry.ci95
     shares = bool(outcome.shares(entry.results[0]))
     cells = {
@@ -103,10 +103,10 @@ def _row(outcome: Outcome, entry: Entry) -> Row:
         "CPU seconds": Cell(number(round(entry.average("cpu_seconds"), 1)), entry.average("cpu_seconds")),
         "Seeds": _count(len(entry.results)),
     }
-    return Row(entry.title, outcome.place(entry), cells)
+    return TableRow(entry.title, outcome.place(entry), cells)
 
 
-def _reference(outcome: Outcome, name: str, measured: Reference) -> Row:
+def _reference(outcome: Outcome, name: str, measured: Reference) -> TableRow:
     share, (low, high) = outcome.share(measured.mean), measured.interval
     cells = dict.fromkeys(ALL_COLUMNS, Cell("")) | {
         "Learner": Cell(name),
@@ -115,7 +115,7 @@ def _reference(outcome: Outcome, name: str, measured: Reference) -> Row:
         "Random to expert": Cell("–" if share is None else percent(share), share),
         "Worst 10 %": Cell(number(value := worst(measured.returns)), value),
     }
-    return Row(name, None, cells)
+    return TableRow(name, None, cells)
 
 
 def _range(low: float, high: float) -> str:
@@ -126,7 +126,7 @@ def _count(value: float) -> Cell:
     return Cell(number(round(value)), value)
 
 
-def as_markdown(table: list[Row], columns: tuple[str, ...] = SHOWN) -> str:
+def as_markdown(table: list[TableRow], columns: tuple[str, ...] = SHOWN) -> str:
     """The table in GitHub's Markdown."""
     lines = ["| " + " | ".join(columns) + " |", "|" + " --- |" + " ---: |" * (len(columns) - 1)]
     for row in table:
@@ -155,7 +155,7 @@ def certain_best(outcome: Outcome, found: Sequence[Pair]) -> Entry | None:
 
 
 def as_latex(
-    table: list[Row],
+    table: list[TableRow],
     columns: tuple[str, ...] = SHOWN,
     *,
     caption: str = "",
@@ -164,7 +164,7 @@ def as_latex(
 ) -> str:
     """A table with booktabs' rules. Intervals are in brackets; `bold` has the (row, column) of bold cells."""
 
-    def cell(row: Row, column: str) -> str:
+    def cell(row: TableRow, column: str) -> str:
         found = row.cells[column]
         text = _tex(found.text)
         text = rf"\textbf{{{text}}}" if (row.name, column) in bold else text
@@ -199,7 +199,7 @@ def _tex(text: str) -> str:
     )
 
 
-def as_csv(table: list[Row], columns: tuple[str, ...] = ALL_COLUMNS) -> str:
+def as_csv(table: list[TableRow], columns: tuple[str, ...] = ALL_COLUMNS) -> str:
     """The table as shown; `runs_csv` has every run in full precision."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -16,7 +16,7 @@ from imitate.compare.report import page_data
 from imitate.compare.report.curves import curves, profiles, reach
 from imitate.compare.report.estimates import frontier, scores
 from imitate.compare.report.report import page_template, write_report, write_texts
-from imitate.compare.report.results_table import Row, as_csv, as_markdown
+from imitate.compare.report.results_table import TableRow, as_csv, as_markdown
 from imitate.compare.report.suite_tables import suite_latex, suite_rows, suite_runs_csv
 from imitate.compare.report.summary_json import answer_facts
 from imitate.compare.statistics.aggregate import THRESHOLDS, Estimate, Lead, SuiteOutcome, leads, read_suite
@@ -122,7 +122,7 @@ def _html(
     said: Answer,
     found: Sequence[Lead],
     columns: tuple[str, ...],
-    table: list[Row],
+    table: list[TableRow],
     texts: Mapping[str, str],
     figures: Mapping[str, Any],
 ) -> str:

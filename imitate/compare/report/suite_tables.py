@@ -7,7 +7,15 @@ from collections.abc import Sequence
 
 from imitate.compare.formatting import counted, ends_words, number
 from imitate.compare.plan.learners import title
-from imitate.compare.report.results_table import BOLD, INTERVALS, Cell, Row, as_latex, certain_best, runs_csv
+from imitate.compare.report.results_table import (
+    BOLD,
+    INTERVALS,
+    Cell,
+    TableRow,
+    as_latex,
+    certain_best,
+    runs_csv,
+)
 from imitate.compare.statistics.aggregate import Lead, SuiteOutcome
 from imitate.compare.statistics.collapse import mean_words
 from imitate.compare.statistics.pairs import pairs
@@ -15,7 +23,7 @@ from imitate.compare.statistics.pairs import pairs
 __all__ = ["suite_latex", "suite_rows", "suite_runs_csv"]
 
 
-def suite_rows(suite: SuiteOutcome) -> tuple[tuple[str, ...], list[Row]]:
+def suite_rows(suite: SuiteOutcome) -> tuple[tuple[str, ...], list[TableRow]]:
     """Columns and rows: learners, best first, with their scores over all environments and the mean return in each."""
     columns = ("Learner", "IQM of scores", "95 % interval", "Optimality gap", *suite.outcomes)
     complete = {each.algorithm: each for each in suite.aggregates}
@@ -32,13 +40,13 @@ def suite_rows(suite: SuiteOutcome) -> tuple[tuple[str, ...], list[Row]]:
             for entry in outcome.learners:
                 if entry.algorithm == name:
                     cells[label] = Cell(mean_words(outcome, entry), entry.mean, entry.ci95)
-        table.append(Row(title(name), suite.order.index(name), cells))
+        table.append(TableRow(title(name), suite.order.index(name), cells))
     for who in ("Expert", "Random actions"):
         cells = dict.fromkeys(columns, Cell("")) | {"Learner": Cell(who)}
         for label, outcome in suite.outcomes.items():
             mean = outcome.expert_mean if who == "Expert" else outcome.random_mean
             cells[label] = Cell("–") if mean is None else Cell(number(mean), mean)
-        table.append(Row(who, None, cells))
+        table.append(TableRow(who, None, cells))
     return columns, table
 
 
