@@ -8,7 +8,7 @@ from typing import Any
 
 from gymnasium import spaces
 
-from imitate.algorithms import find
+from imitate.algorithms import Algorithm, find
 from imitate.compare.plan.learners import base
 from imitate.compare.plan.scaling import shortened
 from imitate.envs.spaces import Space, is_plain
@@ -32,6 +32,10 @@ class Candidate:
     imitates: bool = False
     least: float = 0.0
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def algorithm(self) -> Algorithm:
+        return find(base(self.name))
 
 
 CANDIDATES = (
@@ -58,12 +62,11 @@ def suited(observations: Space, actions: Space, share: float | None) -> list[Can
     """The candidates that support these spaces, and suit an expert with this share of the best known return."""
     kind = "continuous" if isinstance(actions, spaces.Box) else "discrete"
     plain = is_plain(observations, actions)
-    entries = {candidate.name: find(base(candidate.name)) for candidate in CANDIDATES}
     return [
         candidate
         for candidate in CANDIDATES
-        if entries[candidate.name].actions in ("any", kind)
-        and (plain or entries[candidate.name].structured)
+        if candidate.algorithm.actions in ("any", kind)
+        and (plain or candidate.algorithm.structured)
         and (share is None or share >= candidate.least)
     ]
 

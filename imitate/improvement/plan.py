@@ -85,7 +85,7 @@ class Plan:
 
     @property
     def imitation(self) -> int:
-        """Of each learner that imitates."""
+        """Steps of each learner that imitates."""
         return self.winner // 4
 
     @property

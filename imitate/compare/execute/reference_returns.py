@@ -42,36 +42,34 @@ def measured_references(comparison: Comparison, out: Path) -> References:
         )
         check_expert(expert, comparison.expert, comparison.env_id, comparison.env_kwargs)
     key = digest(
-        *(comparison.env_id, comparison.env_kwargs, comparison.episodes, comparison.curve_episodes),
-        *(expert.sha256 if expert else "", versions()),
-    )
+        comparison.env_id, comparison.env_kwargs, comparison.episodes, comparison.curve_episodes,
+        expert.sha256 if expert else "", versions(),
+    )  # fmt: skip
     if (out / "references.json").is_file():
         found = read_json(out / "references.json", References)
         if found.key == key:
             return found
-    env = make_env(comparison.env_id, comparison.env_kwargs)
-    random = _measured(comparison, RandomPolicy(env.action_space, TEST_SEED))
-    filmed = "rgb_array" in env.metadata.get("render_modes", [])
+    with closing(make_env(comparison.env_id, comparison.env_kwargs)) as env:
+        random = _measured(comparison, RandomPolicy(env.action_space, TEST_SEED))
+        filmed = "rgb_array" in env.metadata.get("render_modes", [])
     if not filmed:
         logger.warning("%s does not render to pictures: the report has no videos", comparison.env_id)
-    env.close()
     logger.info("random actions: mean return %.1f", random.mean)
     if expert is None:
         # Without an expert, the length of a good policy's episode is unknown.
         longest = time_limit(comparison.env_id, comparison.env_kwargs) or 1_000
         return References(key, min(float(longest), comparison.budget), filmed, random, None)
     expert.measure()  # logs its return, and warns if that is poor
-    measured = _measured(comparison, expert)
     facts = ExpertFacts(
         spec=str(comparison.expert),
         description=expert.describe(),
         sha256=expert.sha256,
         published_return=expert.published_return,
-        measured=measured,
+        measured=_measured(comparison, expert),
     )
     # Learners are between random and expert, and so are the lengths of their episodes. The longer of the two is a
     # safe estimate.
-    steps = max(sum(each.lengths) / len(each.lengths) for each in (measured, random))
+    steps = max(sum(each.lengths) / len(each.lengths) for each in (facts.measured, random))
     return References(key, steps, filmed, random, facts)
 
 

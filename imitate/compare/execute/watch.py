@@ -116,11 +116,11 @@ class Screen:
         self._lines = 0
 
     def show(self, found: Sequence[State]) -> None:
-        size = shutil.get_terminal_size()
-        lines = table(found, size.lines - 1) if self.live else table(found)
+        lines = table(found)
         if self.live:
+            size = shutil.get_terminal_size()
+            lines = [line[: size.columns - 1] for line in table(found, size.lines - 1)]
             self.clear()
-            lines = [line[: size.columns - 1] for line in lines]
             self._lines = len(lines)
         self.stream.write("\n".join(lines) + "\n")
         self.stream.flush()
