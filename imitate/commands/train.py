@@ -135,7 +135,7 @@ def _train(base: Experiment, line: CommandLine) -> int:
         return _audit(asked.out, looks=asked.looks)
     if asked.remeasure and not asked.measure:
         raise InputError("--no-measure and --remeasure contradict each other: give one of them")
-    return _execute(experiment, **vars(asked))
+    return _execute(experiment, asked)
 
 
 def _check_audit(algorithm: str) -> None:
@@ -154,7 +154,8 @@ def _audit(out: Path, *, looks: bool) -> int:
             folder = out / "audit" / name
             if (folder / "finished.json").exists():
                 continue
-            if code := _execute(control, folder, resume=folder.exists(), looks=looks, go_on=go_on):
+            asked = TrainArguments(folder, looks=looks)
+            if code := _execute(control, asked, resume=folder.exists(), go_on=go_on):
                 return code
         print(table(write_audit(experiment, out)))
     except KeyboardInterrupt as error:
@@ -177,7 +178,7 @@ def _resume(line: CommandLine) -> int:
             *(name for name in ("--no-measure", "--no-looks", "--wandb", "--audit") if line.has(name)),
         ]
     elif (folder := line.value("--resume")) and not line.asks_for_help:
-        _check_own(Path(folder), line, [each.name for each in options_of(resume_run)])
+        _check_own(Path(folder), line)
     return run(resume_run, argv, "train")
 
 
@@ -219,20 +220,15 @@ def resume_run(
         _check_audit(experiment.algorithm)
         if (resume / "finished.json").exists():
             return _audit(resume, looks=looks)
-    return _execute(
-        experiment,
-        resume,
-        resume=True,
-        measure=measure,
-        looks=looks,
-        wandb=wandb,
-        video_every=video_every,
-        audit=audit,
+    asked = TrainArguments(
+        resume, measure=measure, looks=looks, wandb=wandb, video_every=video_every, audit=audit
     )
+    return _execute(experiment, asked, resume=True)
 
 
-def _check_own(out: Path, line: CommandLine, known: Sequence[str]) -> None:
+def _check_own(out: Path, line: CommandLine) -> None:
     """Raise InputError for a setting of the run, which is in its config.json."""
+    known = {each.name for each in options_of(resume_run)}
     names = [option.name.removeprefix("--").replace("-", "_") for option in line.options]
     others = [name for name in names if name not in known]
     if not others:
@@ -268,39 +264,27 @@ def _check_settings(out: Path, line: CommandLine) -> None:
             )
 
 
-def _execute(
-    experiment: Experiment,
-    out: Path,
-    *,
-    resume: bool = False,
-    measure: bool = True,
-    remeasure: bool = False,
-    looks: bool = True,
-    wandb: bool = False,
-    video_every: int = 0,
-    audit: bool = False,
-    go_on: str = "",
-) -> int:
+def _execute(experiment: Experiment, asked: TrainArguments, *, resume: bool = False, go_on: str = "") -> int:
     # Torch takes a second: arguments are read before.
     from imitate.training.execute import beginning, check_folder, execute
     from imitate.training.looks import Looks
 
+    out = asked.out
     check_folder(out, resume=resume)  # measuring an expert can take minutes
-    switches = {"--no-measure": not measure, "--no-looks": not looks, "--wandb": wandb, "--audit": audit}
-    again = "".join(f" {name}" for name, is_given in switches.items() if is_given)
-    again += f" --video-every {video_every}" if video_every else ""
-    go_on = go_on or f"{experiment.resume_with(out)}{again}"
+    go_on = go_on or f"{experiment.resume_with(out)}{_switches(asked)}"
     with beginning(out, go_on):
-        experiment, experts = with_experts(experiment, resume=resume, measure=measure, remeasure=remeasure)
+        experiment, experts = with_experts(
+            experiment, resume=resume, measure=asked.measure, remeasure=asked.remeasure
+        )
     offline = find(experiment.algorithm).offline
-    looks = looks and experiment.evaluable
+    looks = asked.looks and experiment.evaluable
     watching: list[Snapshot] = [Looks(experiment)] if looks and not (resume and offline) else []
-    if video_every:
+    if asked.video_every:
         from imitate.training.films import Films
 
-        watching.append(Films(experiment, out, video_every))
+        watching.append(Films(experiment, out, asked.video_every))
     try:
-        with sent(experiment, out) if wandb else nullcontext(), progress_of(experiment) as progress:
+        with sent(experiment, out) if asked.wandb else nullcontext(), progress_of(experiment) as progress:
             finished = execute(
                 experiment,
                 out,
@@ -317,7 +301,19 @@ def _execute(
         print(f"imitate: interrupted and saved; go on with `{go_on}`", file=sys.stderr)
         return status
     _conclude(experiment, out, looks=looks)
-    return _audit(out, looks=looks) if audit else 0
+    return _audit(out, looks=looks) if asked.audit else 0
+
+
+def _switches(asked: TrainArguments) -> str:
+    """The options with which a run goes on as it began."""
+    given = {
+        "--no-measure": not asked.measure,
+        "--no-looks": not asked.looks,
+        "--wandb": asked.wandb,
+        "--audit": asked.audit,
+        f"--video-every {asked.video_every}": asked.video_every != 0,
+    }
+    return "".join(f" {option}" for option, is_given in given.items() if is_given)
 
 
 def _together(watching: Sequence[Snapshot]) -> Snapshot:
