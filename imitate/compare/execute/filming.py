@@ -9,12 +9,10 @@ from pathlib import Path
 
 import imageio_ffmpeg
 
-from imitate.compare.execute.training import stored_policy
+from imitate.compare.execute.training import expert_of, stored_policy
 from imitate.compare.plan.comparison import Comparison
 from imitate.compare.statistics.job_results import Film
-from imitate.datasets.trajectory import Policy
 from imitate.envs.seeds import TEST_SEED
-from imitate.experts import load_expert
 from imitate.files import write_json
 from imitate.media.video import record_video
 
@@ -38,13 +36,7 @@ def film(
     """
     out, run = root / out, run and root / run
     out.unlink(missing_ok=True)  # left by a process that was killed before it wrote the return
-    policy: Policy = (
-        load_expert(
-            str(comparison.expert), env_id=comparison.env_id, env_kwargs=comparison.env_kwargs or None
-        )
-        if run is None
-        else stored_policy(comparison, run)
-    )
+    policy = expert_of(comparison) if run is None else stored_policy(comparison, run)
     returns = record_video(
         policy,
         comparison.env_id,

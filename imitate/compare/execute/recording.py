@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from imitate.compare.execute.audit import demonstrator
+from imitate.compare.execute.training import expert_of
 from imitate.compare.plan.comparison import DEMO_SHARE, Comparison, Job
 from imitate.datasets.play import episodes
 from imitate.datasets.storage.reader import DemoReader
@@ -22,7 +23,6 @@ from imitate.envs.make import make_env
 from imitate.envs.seeds import Stream, draw_seed, episode_seeds
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
-from imitate.experts import load_expert
 from imitate.files import atomic, read_json, write_json
 from imitate.training.process import cpu_seconds
 
@@ -59,9 +59,7 @@ def record(comparison: Comparison, job: Job, progress: Callable[[int], None]) ->
     seed = draw_seed(Stream.DEMONSTRATIONS, job.seed)
     steps = count = 0
     with closing(SyncVecEnv(makers)) as envs, atomic(job.demos) as temporary:
-        expert = demonstrator(control, envs.single_action_space, job.seed) or load_expert(
-            comparison.expert, env_id=comparison.env_id, env_kwargs=comparison.env_kwargs or None
-        )
+        expert = demonstrator(control, envs.single_action_space, job.seed) or expert_of(comparison)
         info = DemoInfo(
             comparison.env_id,
             envs.single_observation_space,

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from imitate.compare.execute import worker
+from imitate.compare.execute.training import expert_of
 from imitate.compare.plan.comparison import Comparison, digest
 from imitate.compare.plan.learners import find
 from imitate.compare.statistics.job_results import ExpertFacts, Reference, References
@@ -15,7 +16,6 @@ from imitate.datasets.trajectory import Policy
 from imitate.envs.make import make_env, time_limit
 from imitate.envs.seeds import TEST_SEED
 from imitate.envs.spaces import check_plain
-from imitate.experts import load_expert
 from imitate.files import read_json, versions
 from imitate.training.inputs import check_expert
 
@@ -37,9 +37,7 @@ def measured_references(comparison: Comparison, out: Path) -> References:
                 check_plain(name, env.observation_space, env.action_space)
     expert = None
     if comparison.expert is not None:
-        expert = load_expert(
-            comparison.expert, env_id=comparison.env_id, env_kwargs=comparison.env_kwargs or None
-        )
+        expert = expert_of(comparison)
         check_expert(expert, comparison.expert, comparison.env_id, comparison.env_kwargs)
     key = digest(
         comparison.env_id, comparison.env_kwargs, comparison.episodes, comparison.curve_episodes,

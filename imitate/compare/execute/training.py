@@ -22,14 +22,14 @@ from imitate.datasets.trajectory import Policy, Trajectory
 from imitate.envs.fields import in_rows
 from imitate.envs.make import make_env
 from imitate.errors import InputError
-from imitate.experts import load_expert
+from imitate.experts import Expert, load_expert
 from imitate.nn.stored_policy import load_policy, save_policy
 from imitate.training.execute import as_begun, execute, make_learner
 from imitate.training.experiment import Experiment
 from imitate.training.inputs import open_inputs, with_store
 from imitate.training.settings import has_preset
 
-__all__ = ["Trained", "Training", "stored_policy", "training"]
+__all__ = ["Trained", "Training", "expert_of", "stored_policy", "training"]
 
 CHECKPOINT_EVERY = 100_000  # own steps; shorter runs save at Ctrl-C only: saving cuts the episodes in flight
 MADE_UP_STEPS = 16
@@ -80,6 +80,12 @@ def training(comparison: Comparison, job: Job, demo_episodes: int | None = None)
 
         return Baseline.create(comparison, job)
     return Trained.create(comparison, job, demo_episodes)
+
+
+def expert_of(comparison: Comparison) -> Expert:
+    """The expert that is imitated, in the environment of the comparison. Raises InputError if it can't be loaded."""
+    assert comparison.expert is not None
+    return load_expert(comparison.expert, env_id=comparison.env_id, env_kwargs=comparison.env_kwargs or None)
 
 
 def stored_policy(comparison: Comparison, folder: Path) -> Policy:
