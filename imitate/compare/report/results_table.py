@@ -21,7 +21,8 @@ from imitate.compare.statistics.verdict import GOAL, cost_words, typical_cost
 
 __all__ = [
     "ALL_COLUMNS", "BOLD", "INTERVALS", "SHOWN", "Cell", "TableRow",
-    "as_csv", "as_latex", "as_markdown", "certain_best", "columns", "latex", "rows", "runs_csv",
+    "as_csv", "as_latex", "as_markdown", "certain_best", "columns", "latex", "number_cell", "rows",
+    "runs_csv",
 ]  # fmt: skip
 
 SHOWN = ("Learner", "Mean return", "95 % interval", "Random to expert", "Steps to 95 %", "Expert answers")
@@ -69,35 +70,27 @@ def columns(outcome: Outcome) -> tuple[str, ...]:
 
 
 def _row(outcome: Outcome, entry: Entry) -> TableRow:
-    share, ends = outcome.share(entry.mean), entry.ci95
-    shares = bool(outcome.shares(entry.results[0]))
-    cells = {
-        "Learner": Cell(entry.title),
-        "Mean return": Cell(mean_words(outcome, entry), entry.mean),
-        "95 % interval": Cell(
-            "one seed" if ends is None else _range(*ends), None if ends is None else ends[0]
-        ),
-        "Random to expert": Cell("–" if share is None else percent(share), share),
-    }
+    ends, areas, shares = entry.ci95, outcome.area(entry), bool(outcome.shares(entry.results[0]))
 
     def to(goal: float, cost: Cost = "steps") -> Cell:
         if not shares or (cost == "queries" and not entry.imitates):
             return Cell("–")
         return Cell(cost_words(outcome, entry, goal, cost), typical_cost(outcome.to_reach(entry, goal, cost)))
 
-    areas = outcome.area(entry)
-    cells |= {
+    cells = {
+        "Learner": Cell(entry.title),
+        "Mean return": Cell(mean_words(outcome, entry), entry.mean),
+        "95 % interval": Cell("one seed") if ends is None else Cell(_range(*ends), ends[0]),
+        "Random to expert": _share(outcome.share(entry.mean)),
         "Steps to 95 %": to(GOAL),
         "Expert answers": _count(entry.average("expert_queries")),
-        "Worst 10 %": Cell(number(entry.worst), entry.worst),
+        "Worst 10 %": number_cell(entry.worst),
         "Steps to 50 %": to(0.5),
         "Steps to 90 %": to(0.9),
         "Answers to 95 %": to(GOAL, "queries"),
         "CPU s to 95 %": to(GOAL, "cpu_seconds"),
-        "Area under share": Cell(percent(float(np.mean(areas))), float(np.mean(areas)))
-        if areas
-        else Cell("–"),
-        "Last policy": Cell(number(last := entry.average("last_mean")), last),
+        "Area under share": _share(float(np.mean(areas)) if areas else None),
+        "Last policy": number_cell(entry.average("last_mean")),
         "Own steps": _count(entry.average("env_steps")),
         "Demo steps": _count(entry.average("demo_steps")),
         "CPU seconds": Cell(number(round(entry.average("cpu_seconds"), 1)), entry.average("cpu_seconds")),
@@ -107,19 +100,27 @@ def _row(outcome: Outcome, entry: Entry) -> TableRow:
 
 
 def _reference(outcome: Outcome, name: str, measured: Reference) -> TableRow:
-    share, (low, high) = outcome.share(measured.mean), measured.interval
+    low, high = measured.interval
     cells = dict.fromkeys(ALL_COLUMNS, Cell("")) | {
         "Learner": Cell(name),
-        "Mean return": Cell(number(measured.mean), measured.mean),
+        "Mean return": number_cell(measured.mean),
         "95 % interval": Cell(_range(low, high), low),
-        "Random to expert": Cell("–" if share is None else percent(share), share),
-        "Worst 10 %": Cell(number(value := worst(measured.returns)), value),
+        "Random to expert": _share(outcome.share(measured.mean)),
+        "Worst 10 %": number_cell(worst(measured.returns)),
     }
     return TableRow(name, None, cells)
 
 
 def _range(low: float, high: float) -> str:
     return "–" if math.isnan(low) else f"{number(low)} to {number(high)}"
+
+
+def number_cell(value: float, ends: tuple[float, float] | None = None) -> Cell:
+    return Cell(number(value), value, ends)
+
+
+def _share(value: float | None) -> Cell:
+    return Cell("–" if value is None else percent(value), value)
 
 
 def _count(value: float) -> Cell:

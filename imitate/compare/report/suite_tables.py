@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from imitate.compare.formatting import counted, ends_words, number
+from imitate.compare.formatting import counted, ends_words
 from imitate.compare.plan.learners import title
 from imitate.compare.report.results_table import (
     BOLD,
@@ -14,6 +14,7 @@ from imitate.compare.report.results_table import (
     TableRow,
     as_latex,
     certain_best,
+    number_cell,
     runs_csv,
 )
 from imitate.compare.statistics.aggregate import Lead, SuiteOutcome
@@ -33,9 +34,9 @@ def suite_rows(suite: SuiteOutcome) -> tuple[tuple[str, ...], list[TableRow]]:
         if name in complete:
             iqm, gap = complete[name].iqm, complete[name].gap
             low = None if math.isnan(iqm.low) else iqm.low
-            cells["IQM of scores"] = Cell(number(iqm.value), iqm.value)
+            cells["IQM of scores"] = number_cell(iqm.value)
             cells["95 % interval"] = Cell(ends_words(iqm.low, iqm.high), low)
-            cells["Optimality gap"] = Cell(number(gap.value), gap.value, (gap.low, gap.high))
+            cells["Optimality gap"] = number_cell(gap.value, (gap.low, gap.high))
         for label, outcome in suite.outcomes.items():
             for entry in outcome.learners:
                 if entry.algorithm == name:
@@ -45,7 +46,7 @@ def suite_rows(suite: SuiteOutcome) -> tuple[tuple[str, ...], list[TableRow]]:
         cells = dict.fromkeys(columns, Cell("")) | {"Learner": Cell(who)}
         for label, outcome in suite.outcomes.items():
             mean = outcome.expert_mean if who == "Expert" else outcome.random_mean
-            cells[label] = Cell("–") if mean is None else Cell(number(mean), mean)
+            cells[label] = Cell("–") if mean is None else number_cell(mean)
         table.append(TableRow(who, None, cells))
     return columns, table
 
