@@ -51,17 +51,16 @@ def doctor(json: bool = False) -> int:
 
 def _looked(name: str, probe: Callable[[], str]) -> Finding:
     """The finding of one probe, whatever it raises."""
-    extra = pip_install(EXTRAS[name]) if name in EXTRAS else OTHERS.get(name, "")
+    remedy = REMEDIES.get(name, "")
     try:
         return Finding(name, "ok", probe())
     except _Missing as error:
         return Finding(name, "missing", *map(str, error.args))
     except metadata.PackageNotFoundError:
-        return Finding(name, "missing", "not installed", extra)
+        return Finding(name, "missing", "not installed", remedy)
     except Exception as error:  # a foreign package may raise anything
-        remedy = extra or (
-            "pip install --force-reinstall -c constraints.txt -e ." if name in REQUIRED else ""
-        )
+        if name in REQUIRED:
+            remedy = "pip install --force-reinstall -c constraints.txt -e ."
         return Finding(name, "broken", f"{type(error).__name__}: {one_line(error)}", remedy)
 
 
@@ -258,17 +257,17 @@ PROBES: dict[str, Callable[[], str]] = {
 }
 """The things that are looked at, in the order of the table."""
 REQUIRED = ("Python", "imitate", "torch", "Gymnasium", "ALE", "PyBullet", "ffmpeg")
-EXTRAS = {
-    "PyBullet's robots": "bullet",
-    "EnvPool": "envpool",
-    "MuJoCo": "mujoco",
-    "Ray": "ray",
-    "ONNX": "export",
-    "pyarrow": "formats",
-    "PyAV": "formats",
-    "hdf5plugin": "zstd",
-    "Optuna": "tune",
-    "Weights & Biases": "wandb",
+REMEDIES = {
+    "PyBullet's robots": pip_install("bullet"),
+    "EnvPool": pip_install("envpool"),
+    "MuJoCo": pip_install("mujoco"),
+    # No extra brings gymnasium-robotics: it needs an older MuJoCo than the constraints.
+    "Gymnasium-Robotics": "python3.11 -m venv robotics && robotics/bin/pip install -e '.[robotics]'",
+    "Ray": pip_install("ray"),
+    "ONNX": pip_install("export"),
+    "pyarrow": pip_install("formats"),
+    "PyAV": pip_install("formats"),
+    "hdf5plugin": pip_install("zstd"),
+    "Optuna": pip_install("tune"),
+    "Weights & Biases": pip_install("wandb"),
 }
-OTHERS = {"Gymnasium-Robotics": "python3.11 -m venv robotics && robotics/bin/pip install -e '.[robotics]'"}
-"""No extra brings gymnasium-robotics: it needs an older MuJoCo than the constraints."""
