@@ -111,7 +111,7 @@ def command(
         raise InputError("name the folder of the report with --out")
     if device == "cuda" and backend == "ray" and not gpus_per_run:
         raise InputError("--device cuda on Ray needs a GPU for each run: add --gpus-per-run, such as 0.25")
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "env_id": env and resolve_env_id(env),
         "expert": expert,
         "algorithms": algorithms or None,
@@ -129,7 +129,7 @@ def command(
         "hyperparameters": hyperparameters,
         "device": device,
     }
-    given = {name: value for name, value in given.items() if value is not None}
+    given = {name: value for name, value in options.items() if value is not None}
     for name in (*algorithms, *add):
         trust_learner(name)
     wanted = _wanted(file, out or Path(), given, add)

@@ -14,7 +14,7 @@ import tyro
 import imitate.datasets.plot
 import imitate.datasets.replay
 from imitate.commands.convert import convert
-from imitate.commands.options import print_json, report, subcommand
+from imitate.commands.options import print_facts, print_json, subcommand
 from imitate.commands.push import push
 from imitate.datasets import edit
 from imitate.datasets.convert.sources import source_path
@@ -69,7 +69,7 @@ def info(file: tyro.conf.Positional[Path], /, json: bool = False) -> int:
 
 def _say(file: Path, *, as_json: bool) -> None:
     facts = describe(file)
-    report(facts if as_json else for_people(facts), as_json=as_json)
+    print_facts(facts if as_json else for_people(facts), as_json=as_json)
 
 
 def for_people(facts: dict[str, Any]) -> dict[str, Any]:

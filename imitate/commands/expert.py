@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import tyro
 
 from imitate import experts
-from imitate.commands.options import JsonObject, print_json, report, subcommand
+from imitate.commands.options import JsonObject, print_facts, print_json, subcommand
 from imitate.envs.trust import trust
 from imitate.errors import InputError
 
@@ -92,7 +92,7 @@ def show(
     source = _loaded(spec, env, env_kwargs, vecnormalize)
     if source.runnable and measure:
         source.measure(remeasure=remeasure)
-    report(_expert_facts(source), as_json=json)
+    print_facts(_expert_facts(source), as_json=json)
     return 0
 
 
@@ -129,7 +129,7 @@ def check(
         source.measure(remeasure=remeasure)
     if source.oracle is None or not source.runnable:
         verdict = "no critic to check: AggreVaTeD learns one by fitted Q evaluation"
-        report({"expert": source.source, "oracle": "fqe", "verdict": verdict}, as_json=json)
+        print_facts({"expert": source.source, "oracle": "fqe", "verdict": verdict}, as_json=json)
         return 0
     found = check_oracle(
         source.oracle,
@@ -142,7 +142,7 @@ def check(
         source=source.source,
     )
     facts = {"expert": source.source, "oracle": "critic", "gamma": source.oracle.gamma}
-    report(facts | found.to_json(), as_json=json)
+    print_facts(facts | found.to_json(), as_json=json)
     return 0
 
 

@@ -23,8 +23,8 @@ __all__ = [
     "JsonObject",
     "chosen_backend",
     "command",
+    "print_facts",
     "print_json",
-    "report",
     "run",
     "subcommand",
 ]
@@ -66,7 +66,7 @@ def subcommand(commands: dict[str, Callable[..., int]], argv: list[str], name: s
     return run(commands[argv[0]], argv[1:], f"{name} {argv[0]}")
 
 
-def report(facts: dict[str, Any], *, as_json: bool) -> None:
+def print_facts(facts: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         print_json(facts)
         return

@@ -45,19 +45,15 @@ def report(
         return 0
     if out is not None:
         raise InputError("--out is for the page: --format html writes files, the others print")
-    written = {"md": as_markdown, "csv": as_csv}
     if of_suites:
         suite = read_suite(*folders)
-        if format == "latex":
-            text = suite_latex(suite, leads(suite.aggregates))
-        else:
-            columns, table = suite_rows(suite)
-            text = written[format](table, columns)
+        columns, table = suite_rows(suite)
     else:
         outcome = read_finished(*folders)
-        if format == "latex":
-            text = latex(outcome, pairs(outcome))
-        else:
-            text = written[format](rows(outcome), ALL_COLUMNS if format == "csv" else SHOWN)
+        columns, table = ALL_COLUMNS if format == "csv" else SHOWN, rows(outcome)
+    if format == "latex":
+        text = suite_latex(suite, leads(suite.aggregates)) if of_suites else latex(outcome, pairs(outcome))
+    else:
+        text = {"md": as_markdown, "csv": as_csv}[format](table, columns)
     print(text, end="")
     return 0
