@@ -95,18 +95,15 @@ def write_audit(experiment: Experiment, run: Path) -> list[dict[str, Any]]:
     Rows have who, mean_return, std_return, mean_length, and the control's `share` of the way from random actions to the
     run (None if the run is no better than they).
     """
-    env = make_env(experiment.env_id, experiment.env_kwargs)
-    policies: dict[str, Policy] = {
-        "this run": load_policy(run),
-        "random actions": RandomPolicy(env.action_space, TEST_SEED),
-    }
-    env.close()
+    with closing(make_env(experiment.env_id, experiment.env_kwargs)) as env:
+        random_actions = RandomPolicy(env.action_space, TEST_SEED)
+    policies: dict[str, Policy] = {"this run": load_policy(run), "random actions": random_actions}
     policies |= {title: load_policy(run / "audit" / name) for name, title in CONTROLS.items()}
     rows: list[dict[str, Any]] = []
     for title, policy in policies.items():
         result = evaluate(policy, experiment.env_id, episodes=_EPISODES, env_kwargs=experiment.env_kwargs)
-        facts = {"mean_return": result.mean, "std_return": result.std}
-        rows.append({"who": title} | facts | {"mean_length": float(result.lengths.mean())})
+        measured = {"mean_return": result.mean, "std_return": result.std}
+        rows.append({"who": title, **measured, "mean_length": float(result.lengths.mean())})
     best, random = rows[0]["mean_return"], rows[1]["mean_return"]
     for row in rows[2:]:
         row["share"] = (row["mean_return"] - random) / (best - random) if best > random else None

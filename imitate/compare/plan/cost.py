@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 
 from gymnasium.spaces import Box
@@ -84,8 +85,7 @@ def _minutes(name: str, budget: int, continuous: bool) -> float:
 def _is_continuous(part: Comparison) -> bool:
     """True if actions are continuous, or nothing is known because the environment lacks its package."""
     try:
-        env = make_env(part.env_id, part.env_kwargs)
+        with closing(make_env(part.env_id, part.env_kwargs)) as env:
+            return isinstance(env.action_space, Box)
     except InputError:
         return True
-    env.close()
-    return isinstance(env.action_space, Box)

@@ -140,27 +140,18 @@ def _names(
     inches: float,
 ) -> None:
     low, high = chart.heights
-    ends = [min(max((value - low) / (high - low), 0.0), 1.0) for _, _, value, _ in names]
-    if not chart.ends:
+    if chart.ends:
+        ends = [min(max((value - low) / (high - low), 0.0), 1.0) for _, _, value, _ in names]
+    else:
         ends = [0.97 - 1.2 * _GAP / inches * n for n in range(len(names))]
     places = spread(ends, 0.0, 1.0, _GAP / inches)
     for (text, color, value, line), end, place in zip(names, ends, places, strict=True):
         arrow = " ↑" if value > high else " ↓" if value < low and chart.ends else ""
+        outside: dict[str, Any] = {"color": color, "transform": axes.transAxes, "clip_on": False}
         if not chart.ends and line is not None:
-            style = _linestyle(styles[line.name])
-            axes.plot(
-                (1.02, 1.1),
-                (place, place),
-                color=color,
-                lw=1.4,
-                ls=style,
-                transform=axes.transAxes,
-                clip_on=False,
-            )
+            axes.plot((1.02, 1.1), (place, place), lw=1.4, ls=_linestyle(styles[line.name]), **outside)
         elif abs(end - place) > 0.01:
-            axes.plot(
-                (1.0, 1.035), (end, place), color=color, lw=0.6, transform=axes.transAxes, clip_on=False
-            )
+            axes.plot((1.0, 1.035), (end, place), lw=0.6, **outside)
         left = 1.045 if chart.ends else 1.12
         axes.text(left, place, text + arrow, color=color, va="center", transform=axes.transAxes)
 
@@ -186,20 +177,12 @@ def _draw_dots(chart: Dots, styles: Mapping[str, Look], axes: Axes) -> None:
         axes.minorticks_off()
     axes.xaxis.set_major_formatter(FuncFormatter(_short))
     axes.grid(axis="x")
+    above = axes.get_xaxis_transform()
     for name, value in chart.levels:
         axes.axvline(value, color=MUTED, linestyle=_LEVELS.get(name, "--"), lw=1, zorder=1)
         if name:
             text = f"{name} {number(value)}" if abs(value) > 1 else name
-            axes.text(
-                value,
-                1.02,
-                text,
-                color=MUTED,
-                ha="center",
-                va="bottom",
-                size=7,
-                transform=axes.get_xaxis_transform(),
-            )
+            axes.text(value, 1.02, text, color=MUTED, ha="center", va="bottom", size=7, transform=above)
     for place, row in enumerate(chart.rows):
         _draw_row(row, count - 1 - place, styles[row.name].light, axes)
     axes.set_yticks(range(count), [row.title for row in reversed(chart.rows)], color=INK)
