@@ -6,9 +6,11 @@ its files can be brought back.
 
 from __future__ import annotations
 
+import logging
 import signal
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +21,7 @@ from imitate.compare.backends.luggage import Luggage
 from imitate.envs.trust import trust, trusted
 from imitate.errors import InputError, one_line
 
-__all__ = ["Backend", "Failure", "Report", "Task", "now_and_then", "perform"]
+__all__ = ["Backend", "Failure", "Report", "Task", "now_and_then", "perform", "settle"]
 
 Report = Callable[[int], None]
 
@@ -98,6 +100,17 @@ def perform(task: Task, root: Path, progress: Report) -> Failure | None:
     finally:
         signal.signal(signal.SIGINT, before)
     return None
+
+
+def settle() -> None:
+    """Prepare a worker: SIGINT reaches it only while a task is performed, and it has one thread and gives no notices,
+    since the main process gives each once."""
+    import torch
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    logging.getLogger("imitate").setLevel(logging.ERROR)
 
 
 def now_and_then(report: Report, seconds: float) -> Report:

@@ -10,7 +10,6 @@ import queue
 import signal
 import sys
 import threading
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -22,9 +21,7 @@ from multiprocessing.context import BaseContext
 from types import TracebackType
 from typing import Self
 
-import torch
-
-from imitate.compare.backends import Failure, Task, now_and_then, perform
+from imitate.compare.backends import Failure, Task, now_and_then, perform, settle
 from imitate.training.process import interruptions
 
 __all__ = ["Processes", "environment"]
@@ -179,12 +176,9 @@ def _begin(messages: mp.Queue[tuple[str, int]], stop: Connection, environment: M
     os.environ.update(environment)
     if hasattr(os, "setpgrp"):
         os.setpgrp()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    settle()
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGHUP})
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    logging.getLogger("imitate").setLevel(logging.ERROR)  # the main process gives each notice once
     threading.Thread(target=_watch, args=(stop,), daemon=True).start()
 
 

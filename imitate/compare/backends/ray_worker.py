@@ -5,23 +5,19 @@ from __future__ import annotations
 import _thread
 import asyncio
 import contextlib
-import logging
 import math
-import signal
 import tempfile
 import threading
 import time
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import ray
-import torch
 from ray.exceptions import RayError
 
-from imitate.compare.backends import Failure, Task, now_and_then, perform
+from imitate.compare.backends import Failure, Task, now_and_then, perform, settle
 from imitate.compare.backends.transport import Files, write, written
 from imitate.files import versions
 
@@ -99,7 +95,7 @@ def carry_out(parcel: Parcel) -> tuple[Failure | None, Files | None]:
         return Failure(
             f"a node of the cluster has {there}, wanted {wanted}: install the same on every node"
         ), None
-    _settle(parcel.session)
+    _settle_once(parcel.session)
     task = parcel.task
     with tempfile.TemporaryDirectory(prefix="imitate-") as folder:
         root, luggage = Path(folder) / "root", Path(folder) / "luggage"
@@ -163,15 +159,12 @@ _sessions: set[str] = set()
 _stopped: set[str] = set()
 
 
-def _settle(session: str) -> None:
-    """Set up a worker process once: one thread, no notices, and a thread that waits for the end."""
+def _settle_once(session: str) -> None:
+    """Set up a worker process, with a thread that waits for the end."""
     if session in _sessions:
         return
     _sessions.add(session)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # except while a task is performed
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    logging.getLogger("imitate").setLevel(logging.ERROR)  # the main process gives each notice once
+    settle()
     threading.Thread(target=_listen, args=(session,), daemon=True).start()
 
 
