@@ -17,10 +17,10 @@ import numpy as np
 import tyro
 
 from imitate import datasets, experts
-from imitate.commands.line import CommandLine
+from imitate.commands.line import CommandLine, typed_command
 from imitate.commands.option import Rare
 from imitate.commands.options import BackendName, JsonObject, chosen_backend, run
-from imitate.commands.recorded import check_out, say_recorded, typed_command
+from imitate.commands.recorded import check_out, say_recorded
 from imitate.datasets.collect import OnFailure
 from imitate.datasets.noise import ActionNoise, dart
 from imitate.datasets.storage.schema import Compression, DemoInfo

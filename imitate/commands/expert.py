@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import tyro
 
 from imitate import experts
+from imitate.commands.line import typed_command
 from imitate.commands.options import JsonObject, print_facts, print_json, subcommand
 from imitate.envs.trust import trust
 from imitate.errors import InputError
@@ -29,9 +30,10 @@ def expert(argv: list[str]) -> int:
         "list": list_experts,
         "show": show,
         "check": check,
-        "train": _trainer(argv),
+        "train": train,
         "convert": convert,
     }
+    typed_command.set(shlex.join(["imitate", "expert", *argv]))
     return subcommand(commands, argv, "expert")
 
 
@@ -191,61 +193,56 @@ def _loaded(
     return experts.load_expert(spec, env_id=env, env_kwargs=env_kwargs, vecnormalize=vecnormalize)
 
 
-def _trainer(argv: list[str]) -> Callable[..., int]:
-    """`expert train`, which records its command line in the expert's folder."""
+def train(
+    algo: str,
+    env: str,
+    out: Path,
+    steps: int | None = None,
+    seed: int = 0,
+    env_kwargs: JsonObject | None = None,
+    eval_every: int | None = None,
+    eval_episodes: int = 20,
+    hyperparameters: JsonObject | None = None,
+    keep: tuple[float, ...] = (),
+    resume: bool = False,
+) -> int:
+    """Train an expert, with its critic, by Stable-Baselines3 with tuned hyperparameters.
 
-    def train_expert(
-        algo: str,
-        env: str,
-        out: Path,
-        steps: int | None = None,
-        seed: int = 0,
-        env_kwargs: JsonObject | None = None,
-        eval_every: int | None = None,
-        eval_episodes: int = 20,
-        hyperparameters: JsonObject | None = None,
-        keep: tuple[float, ...] = (),
-        resume: bool = False,
-    ) -> int:
-        """Train an expert, with its critic, by Stable-Baselines3 with tuned hyperparameters.
+    Args:
+        algo: ppo, a2c, dqn, sac, td3, ddpg, tqc, qrdqn, trpo or ars
+        env: a Gymnasium id
+        out: the expert's folder to write
+        steps: environment steps; by default the preset's
+        seed: seed of environments, networks and exploration
+        env_kwargs: keyword arguments of the environment, as a JSON object
+        eval_every: steps between validations; the best policy is kept
+        eval_episodes: episodes in a validation
+        hyperparameters: changes to the preset, as a JSON object with SB3's names
+        keep: shares of the steps, such as 0.25 0.5 0.75: the policies of those times become experts of lower
+            grade, in OUT/0.25 and so on
+        resume: resume an unfinished training in --out
+    """
+    from imitate.experts.training.train import train_expert
 
-        Args:
-            algo: ppo, a2c, dqn, sac, td3, ddpg, tqc, qrdqn, trpo or ars
-            env: a Gymnasium id
-            out: the expert's folder to write
-            steps: environment steps; by default the preset's
-            seed: seed of environments, networks and exploration
-            env_kwargs: keyword arguments of the environment, as a JSON object
-            eval_every: steps between validations; the best policy is kept
-            eval_episodes: episodes in a validation
-            hyperparameters: changes to the preset, as a JSON object with SB3's names
-            keep: shares of the steps, such as 0.25 0.5 0.75: the policies of those times become experts of lower
-                grade, in OUT/0.25 and so on
-            resume: resume an unfinished training in --out
-        """
-        from imitate.experts.training.train import train_expert
-
-        settings = hyperparameters or {}
-        if clash := settings.keys() & inspect.signature(train_expert).parameters.keys():
-            raise InputError(f"{min(clash)} is no hyperparameter: give it as an option of its own")
-        written = train_expert(
-            algo,
-            env,
-            out,
-            steps=steps,
-            seed=seed,
-            env_kwargs=env_kwargs,
-            eval_every=eval_every,
-            eval_episodes=eval_episodes,
-            keep=keep,
-            resume=resume,
-            command=shlex.join(["imitate", "expert", *argv]),
-            **settings,
-        )
-        print(f"imitate: wrote {written}", file=sys.stderr)
-        return 0
-
-    return train_expert
+    settings = hyperparameters or {}
+    if clash := settings.keys() & inspect.signature(train_expert).parameters.keys():
+        raise InputError(f"{min(clash)} is no hyperparameter: give it as an option of its own")
+    written = train_expert(
+        algo,
+        env,
+        out,
+        steps=steps,
+        seed=seed,
+        env_kwargs=env_kwargs,
+        eval_every=eval_every,
+        eval_episodes=eval_episodes,
+        keep=keep,
+        resume=resume,
+        command=typed_command.get(),
+        **settings,
+    )
+    print(f"imitate: wrote {written}", file=sys.stderr)
+    return 0
 
 
 def _expert_facts(source: Expert) -> dict[str, Any]:

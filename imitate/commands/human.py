@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from imitate.commands.line import typed_command
 from imitate.commands.options import JsonObject, run
-from imitate.commands.recorded import check_out, say_recorded, typed_command
+from imitate.commands.recorded import check_out, say_recorded
 from imitate.datasets.collect import check_same
 from imitate.datasets.human.keymap import key_map
 from imitate.datasets.human.playing import by_hand, interventions

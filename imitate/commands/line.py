@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-__all__ = ["WORDS", "CommandLine", "Typed", "dashed"]
+__all__ = ["WORDS", "CommandLine", "Typed", "dashed", "typed_command"]
 
 WORDS = "--help-words"
 """Asks for the words that may follow, for the completion of a shell."""
+typed_command: ContextVar[str] = ContextVar("typed_command", default="")
+"""The command line, as it is recorded in what it makes."""
 _HELP = ("-h", "--help", "--help-all", WORDS)
 
 

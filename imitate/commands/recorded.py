@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +14,7 @@ from imitate.errors import InputError
 if TYPE_CHECKING:
     from imitate.experts import Expert
 
-__all__ = ["check_out", "say_recorded", "typed_command"]
-
-typed_command: ContextVar[str] = ContextVar("typed_command", default="")
-"""The command line, as the file records it."""
-
+__all__ = ["check_out", "say_recorded"]
 
 _OTHER_FORMATS = (".csv", ".npz", ".parquet", ".arrow")
 
