@@ -24,12 +24,12 @@ def film(
     comparison: Comparison,
     out: Path,
     run: Path | None,
-    of: str,
+    source: str,
     *,
     progress: Callable[[int], None],  # noqa: ARG001
 ) -> None:
     """Film the first test episode of the run's policy, or of the expert. A still picture and a .json with the return
-    are written beside the video. Both paths are below `root`.
+    are written beside the video. Both paths are below `root`; `source` is the run's name, or the sha256 of the expert.
 
     The return may differ from the test's: an observation alone may be rounded differently than among eight, and in some
     environments the last bit matters.
@@ -48,7 +48,7 @@ def film(
         crf=30,
     )
     poster(out)
-    write_json(out.with_suffix(".json"), asdict(Film(returns[0], of)))
+    write_json(out.with_suffix(".json"), asdict(Film(returns[0], source)))
 
 
 def poster(video: Path) -> None:

@@ -23,8 +23,8 @@ __all__ = ["BUNDLED", "Suite", "is_suite"]
 
 BUNDLED = ("classic", "box2d", "pixels", "bullet", "mujoco", "atari", "few-demos")
 """Suites that come with the package; they are ordinary suite files."""
-_OF_ENVIRONMENTS = ("env_id", "env_kwargs", "expert")
-_OF_SUITE = ("experts", "demonstrations", "label")
+_ENVIRONMENT_FIELDS = ("env_id", "env_kwargs", "expert")
+_SUITE_FIELDS = ("experts", "demonstrations", "label")
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Suite:
         Raises InputError for unknown names, for invalid values, and if an environment is listed twice.
         """
         common = {key: value for key, value in data.items() if key != "environments"}
-        for key in _OF_ENVIRONMENTS:
+        for key in _ENVIRONMENT_FIELDS:
             if key in common:
                 raise InputError(
                     f"{key} of a suite stands in its environments, not above them: move it there"
@@ -105,7 +105,7 @@ class Suite:
         shared = {
             name: every[0][name]
             for name in names
-            if name not in _OF_ENVIRONMENTS and all(each[name] == every[0][name] for each in every)
+            if name not in _ENVIRONMENT_FIELDS and all(each[name] == every[0][name] for each in every)
         }
         own = [
             {name: each[name] for name in names if name not in shared and each[name] != {}} for each in every
@@ -164,7 +164,7 @@ def _environments(data: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str
             f"a suite that can't be used: {one_line(error)}; begin each environment with [[environments]] and env_id"
         ) from error
     for each, table in zip(checked.environments, data["environments"], strict=True):
-        own = {name: value for name, value in table.items() if name not in _OF_SUITE}
+        own = {name: value for name, value in table.items() if name not in _SUITE_FIELDS}
         label = _slug(bare_id(each.env_id) if each.label is None else each.label)
         if not label:
             raise InputError(f"label {each.label!r} names no folder: use letters and digits")
