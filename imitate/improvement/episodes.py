@@ -83,8 +83,8 @@ def play(
             some = seeds[start : start + count]
             if start and played.steps + longest * len(some) / count > room:
                 break
-            found = list(scores(policy, envs, some, limit=limit - played.steps))
-            found.sort(key=lambda score: seeds.index(score.seed))
+            ended = scores(policy, envs, some, limit=limit - played.steps)
+            found = sorted(ended, key=lambda score: seeds.index(score.seed))
             whole = [score for score in found if score.whole]
             taken = sum(score.length for score in found)
             longest = max(longest, taken)

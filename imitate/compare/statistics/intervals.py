@@ -63,7 +63,7 @@ def interval(x: ArrayLike) -> tuple[float, float]:
     It can't cover if the seeds show only one of two groups (`imitate.compare.statistics.collapse`). For one row, a
     single policy, the interval is over its episodes. NaN for a single number.
     """
-    found = _contrast([np.atleast_2d(np.asarray(x, float))], [1.0])
+    found = _contrast(np.atleast_2d(np.asarray(x, float)))
     return found.low, found.high
 
 
@@ -72,15 +72,15 @@ def difference(a: ArrayLike, b: ArrayLike) -> Difference:
 
     A single row is one given policy, such as an expert, and not a sample of seeds.
     """
-    return _contrast([np.atleast_2d(np.asarray(x, float)) for x in (a, b)], [1.0, -1.0])
+    return _contrast(*(np.atleast_2d(np.asarray(x, float)) for x in (a, b)))
 
 
-def _contrast(groups: Sequence[Array], signs: Sequence[float]) -> Difference:
-    """Estimate the sum of sign * mean, with the variance of seeds within each group and of episodes across all."""
-    by_episode = sum(
-        sign * group.mean(0) for sign, group in zip(signs, groups, strict=True)
-    )  # (E,) of the contrast
-    estimate, episodes = float(np.mean(by_episode)), np.size(by_episode)
+def _contrast(*groups: Array) -> Difference:
+    """The mean of one group, or that of the first minus that of the second, with the variance of seeds within each
+    group and of episodes across all."""
+    first, *others = (group.mean(0) for group in groups)
+    by_episode = first - sum(others)  # (E,)
+    estimate, episodes = float(by_episode.mean()), by_episode.size
     parts: list[tuple[float, float]] = []  # variance and degrees of freedom
     noise = 0.0
     for group in groups:

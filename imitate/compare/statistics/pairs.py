@@ -72,26 +72,26 @@ def pairs(outcome: Outcome) -> list[Pair]:
 
 
 def _pair(outcome: Outcome, a: Entry, b: Entry) -> Pair:
-    final, chance = _tested(a, difference(a.x, b.x), b), improvement(a.x, b.x)
+    final, chance = _tested(difference(a.x, b.x), a, b), improvement(a.x, b.x)
     asked, area = a.imitates != b.imitates, None
     if asked and (areas := outcome.areas(a)):
-        area = _tested(a, difference(areas, outcome.areas(b)), b)
+        area = _tested(difference(areas, outcome.areas(b)), a, b)
     ends = (final.low, final.high, final.p)
     return Pair(a.algorithm, b.algorithm, final.mean, *ends, chance, final.p, asked, area)
 
 
 def _against(entry: Entry, expert: Sequence[float]) -> Pair:
     """A learner compared with the expert, which is one given policy and not a sample."""
-    diff = _tested(entry, difference(entry.x, expert))
+    diff = _tested(difference(entry.x, expert), entry)
     ends = (diff.low, diff.high, diff.p)
     return Pair(
         entry.algorithm, "expert", diff.mean, *ends, improvement(entry.x, expert), diff.p, asked=False
     )
 
 
-def _tested(a: Entry, diff: Difference, b: Entry | None = None) -> Difference:
+def _tested(diff: Difference, *learners: Entry) -> Difference:
     """The difference, without interval and p if a learner has one seed."""
-    known = len(a.results) > 1 and (b is None or len(b.results) > 1)
+    known = all(len(learner.results) > 1 for learner in learners)
     return diff if known else Difference(diff.mean, math.nan, math.nan, math.nan)
 
 
