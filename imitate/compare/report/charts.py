@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from imitate.compare.plan.learners import title
 
-__all__ = ["SCORE_AXIS", "Dots", "Line", "Lines", "Row", "as_csv", "rounded"]
+__all__ = ["SCORE_AXIS", "Dots", "Line", "Lines", "Row", "as_csv", "axis_range", "rounded"]
 
 SCORE_AXIS = "score: 0 is random actions, 1 the expert"
 
@@ -104,6 +104,14 @@ def _csv_of_dots(chart: Dots) -> Iterator[list[object]]:
             yield [chart.title, row.title, chart.label, "", what, *map(rounded, (value, *ends))]
         for dot in row.dots:
             yield [chart.title, row.title, chart.label, "", "run", rounded(dot), "", ""]
+
+
+def axis_range(values: Sequence[float], ends: Sequence[float]) -> tuple[float, float]:
+    """The range of the values. The ends of intervals may extend it by half on either side, since an interval of two or
+    three seeds would otherwise leave no room for the values."""
+    low, high = min(values), max(values)
+    span = high - low or 1.0
+    return max(min([low, *ends]), low - span / 2), min(max([high, *ends]), high + span / 2)
 
 
 def rounded(value: float | None) -> float | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from imitate.compare.report.charts import SCORE_AXIS, Line, Lines, rounded
+from imitate.compare.report.charts import SCORE_AXIS, Line, Lines, axis_range, rounded
 from imitate.compare.statistics.aggregate import THRESHOLDS, SuiteOutcome
 from imitate.compare.statistics.finished_runs import Entry, Outcome
 from imitate.compare.statistics.intervals import interval
@@ -65,13 +65,11 @@ def _points(*columns: Array) -> list[tuple[float | None, ...]]:
 
 
 def _heights(levels: Sequence[tuple[str, float]], lines: Sequence[Line]) -> tuple[float, float]:
-    """The y range of all lines and their bands. Bands may extend it by half of the means' range, since an interval of
-    two or three seeds would otherwise leave no room for the means."""
+    """The y range of all lines and their bands."""
     points = [point for line in lines for point in line.points["steps"]]
     means = [value for _, value in levels] + [point[1] for point in points if point[1] is not None]
-    ends = means + [value for point in points for value in point[2:] if value is not None]
-    span = max(means) - min(means) or 1.0
-    low, high = max(min(ends), min(means) - span / 2), min(max(ends), max(means) + span / 2)
+    ends = [value for point in points for value in point[2:] if value is not None]
+    low, high = axis_range(means, ends)
     margin = 0.03 * (high - low) or 1.0
     return low - margin, high + margin
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from imitate.compare.formatting import number, percent
 from imitate.compare.plan.learners import title
-from imitate.compare.report.charts import SCORE_AXIS, Dots, Row
+from imitate.compare.report.charts import SCORE_AXIS, Dots, Row, axis_range
 from imitate.compare.statistics.aggregate import Estimate, Lead, SuiteOutcome, leads, together
 from imitate.compare.statistics.collapse import collapse, mean_words
 from imitate.compare.statistics.finished_runs import Entry, Outcome
@@ -69,14 +69,10 @@ def _improvement(names: Sequence[str], found: Sequence[Lead]) -> Dots:
 
 
 def _panel(name: str, label: str, rows: Sequence[Row], levels: Sequence[tuple[str, float]]) -> Dots:
-    """A panel of rows. As in the curves, intervals may extend its range by half, since one of two or three seeds would
-    otherwise leave no room for the estimates and runs."""
     values = [value for _, value in levels]
     values += [value for row in rows for value in (*row.dots, *(mark for _, mark in row.marks))]
-    bars = [end for row in rows for end in row.bar or ()] + values
-    span = max(values) - min(values) or 1.0
-    ends = max(min(bars), min(values) - span / 2), min(max(bars), max(values) + span / 2)
-    return Dots(name, label, rows, ends, levels)
+    bars = [end for row in rows for end in row.bar or ()]
+    return Dots(name, label, rows, axis_range(values, bars), levels)
 
 
 def finals(outcome: Outcome) -> list[Dots]:
