@@ -110,7 +110,10 @@ def _is_run(subject: str) -> bool:
 
 def _is_run_on(subject: str, env: str | None) -> bool:
     """True for a run that is measured on its own environment."""
-    return _is_run(subject) and env in (None, Experiment.read(Path(subject) / "config.json").env_id)
+    if not _is_run(subject):
+        return False
+    own = Experiment.read(Path(subject) / "config.json").env_id
+    return env in (None, own) or resolve_env_id(env) == own
 
 
 def _subject(

@@ -74,6 +74,13 @@ def test_a_run_measured_on_its_own_environment_remembers_it(run: Path, tmp_path:
     assert json.loads((tmp_path / "run" / "evaluation.json").read_text())["env_id"] == "CartPole-v1"
 
 
+def test_an_older_version_that_runs_as_the_runs_own_is_its_own(tmp_path: Path) -> None:
+    out = ["--env", "Pendulum-v1", "--budget", "400", "--no-looks", "--out", str(tmp_path / "run")]
+    assert main(["train", "a2c", *out]) == 0
+    assert main(["evaluate", str(tmp_path / "run"), "--env", "Pendulum-v0", "--episodes", "2"]) == 0
+    assert (tmp_path / "run" / "evaluation.json").exists()
+
+
 def test_a_policys_folder_is_measured(run: Path, said: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert "is a policy, of no environment in particular: name one with --env" in said(
         "evaluate", run / "policy"

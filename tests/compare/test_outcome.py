@@ -100,19 +100,27 @@ def test_folders_are_reported_together(tmp_path: Path) -> None:
         read_outcome(a, other)
 
 
-def test_folders_with_other_seeds_are_all_of_their_seeds(tmp_path: Path) -> None:
+def test_folders_with_other_seeds_are_all_of_their_seeds(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     a = fill(tmp_path / "a", {"bc": five(390, 410)[:2]})
     b = fill(tmp_path / "b", {"bc": five(390, 410)[:3]}, first_seed=2)
     both = read_outcome(a, b).comparison
     assert (both.first_seed, both.seeds) == (0, 5)
+    assert "have the seeds" not in caplog.text
 
 
-def test_seeds_far_apart_are_counted_and_what_finished_elsewhere_did_not_fail(tmp_path: Path) -> None:
+def test_seeds_far_apart_are_counted_and_what_finished_elsewhere_did_not_fail(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     one = fill(tmp_path / "one", {"bc": five(390, 410)[:2]})
     other = fill(tmp_path / "other", {"bc": five(390, 410)[:2]}, first_seed=1_000_000)
     write_json(one / "errors" / "bc-seed1000000.json", {"error": "bc-seed1000000: boom", "traceback": ""})
     found = read_outcome(one, other)
     assert found.comparison.seeds == len(found.learners[0].results) == 4
+    assert (
+        "have the seeds 0, 1, 1000000, 1000001: the command on the page repeats as many from 0" in caplog.text
+    )
     assert not found.failures
 
 

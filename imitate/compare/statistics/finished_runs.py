@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,8 @@ from imitate.compare.statistics.job_results import Cost, Film, Problem, Referenc
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.files import read_json
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["Entry", "Outcome", "merged", "read_finished", "read_outcome"]
 
@@ -284,11 +287,17 @@ def merged(comparisons: Sequence[Comparison], folders: Sequence[Path]) -> Compar
                     f"{folder} can't be reported together with {folders[0]}: {name} has {b}, not {a}; run it there as "
                     f"{name}@label"
                 )
-    seeds = {each.first_seed + n for each in comparisons for n in range(each.seeds)}
+    seeds = sorted({each.first_seed + n for each in comparisons for n in range(each.seeds)})
+    if seeds[-1] - seeds[0] >= len(seeds):
+        logger.warning(
+            "these comparisons have the seeds %s: the command on the page repeats as many from %d on",
+            ", ".join(map(str, seeds)),
+            seeds[0],
+        )
     return replace(
         first,
         algorithms=tuple(dict.fromkeys(name for each in comparisons for name in each.algorithms)),
-        first_seed=min(seeds),
+        first_seed=seeds[0],
         seeds=len(seeds),
         episodes=min(each.episodes for each in comparisons),
         hyperparameters={n: h for each in reversed(comparisons) for n, h in each.hyperparameters.items()},
