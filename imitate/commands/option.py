@@ -45,6 +45,7 @@ _METAVARS = {
 _KINDS = {int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH", bool: "{True,False}"}
 _UNSAID = ("None", "False", "", "''", "'{}'")
 """Defaults that say nothing: the text of the option says what its absence means."""
+_LONG = re.compile(r"\d+\.\d{7,}")  # 2 / 3, written out
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,13 +165,19 @@ class Option:
         shown = tyro.conf.arg(
             help=self.text.rstrip("."),
             metavar=self.metavar,
-            help_behavior_hint=lambda label: "" if label in _UNSAID else f"(default: {label})",
+            help_behavior_hint=lambda label: (
+                "" if label in _UNSAID else f"(default: {_LONG.sub(_short, label)})"
+            ),
         )
         # What is said where it is declared comes last and counts.
         hint: Any = Annotated[(self.bare, shown, *self.notes)]
         if self.default is tyro.MISSING:
             return self.name, hint, dataclasses.field()
         return self.name, hint, dataclasses.field(default_factory=lambda: self.default)
+
+
+def _short(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.3g}"
 
 
 def options_of(command: Callable[..., Any]) -> list[Option]:

@@ -164,6 +164,10 @@ def test_ataris_options_are_shown_for_atari_alone(capsys: pytest.CaptureFixture[
     assert "--clip-rewards" not in help_of(capsys, "--help-all", "train", "ppo", "--env", "CartPole-v1")
 
 
+def test_a_default_with_many_digits_is_rounded(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "(default: 0.667)" in help_of(capsys, "--help-all", "train", "aggrevated")
+
+
 def test_words_of_a_command_line() -> None:
     line = CommandLine(["ppo", "me", "--env=A-v0", "--no_looks", "--env", "B-v0", "more", "--out", "-h"])
     assert line.words == ("ppo", "me")
