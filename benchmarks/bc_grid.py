@@ -148,13 +148,14 @@ def perturb(learner: BC, setting: Setting) -> None:
         for member in learner.members:
             net = member.actor.encoder.net
             net.forward = partial(perturbed, net, setting)
+            member.cloning.stack = None  # gradients by autograd, through this pass
 
 
 def perturbed(net: MLP, setting: Setting, x: Tensor) -> Tensor:
     """The forward pass of a network with noise on its inputs, or dropped units."""
     x = x + setting.noise * torch.randn_like(x) if setting.noise else x
     for layer in net.linear:
-        x = net._activation(F.linear(x, layer.weight, layer.bias))
+        x = net.function(F.linear(x, layer.weight, layer.bias))
         x = F.dropout(x, setting.dropout) if setting.dropout else x
     return x
 

@@ -8,7 +8,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+
+from imitate.datasets import collect
+from imitate.datasets.storage.reader import DemoReader
+from imitate.datasets.storage.schema import DemoInfo
+from imitate.envs.make import make_env
+from imitate.envs.vec import SyncVecEnv
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 OLD, NEW = {"cpu": "old"}, {"cpu": "new"}
@@ -52,6 +59,20 @@ def test_bcs_grid(script: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = record["results"]["Pendulum"][name]
     assert (record["machine"], runs["10"]) == (OLD, {"mean": 1.0})
     assert (runs["11"]["mean"], runs["11"]["machine"]) == (2.0, NEW)
+
+
+@pytest.mark.parametrize("script", ["bc_grid"], indirect=True)
+def test_bcs_grid_perturbs_what_learns(script: Any, tmp_path: Path) -> None:
+    envs = SyncVecEnv([lambda: make_env("CartPole-v1")])
+    info = DemoInfo("CartPole-v1", envs.single_observation_space, envs.single_action_space, seed=0)
+    collect(lambda obs: np.ones(len(obs), int), envs, tmp_path / "demos.h5", info, episodes=2).close()
+    losses = []
+    with DemoReader(tmp_path / "demos.h5") as demos:
+        for setting in (script.Setting({}), script.Setting({}, dropout=0.5), script.Setting({}, noise=1.0)):
+            learner = script.BC(script.BCConfig(max_updates=3), demos=demos, seed=0)
+            script.perturb(learner, setting)
+            losses.append(learner.step()["loss"])
+    assert len(set(losses)) == 3
 
 
 @pytest.mark.parametrize("script", ["aggrevated"], indirect=True)

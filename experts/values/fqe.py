@@ -168,7 +168,7 @@ class FittedQ(nn.Module):
             inputs = self._inputs(self.encoder.prepare(batch["obs"]), batch["actions"])
 
             def squared_error(outputs: Tensor) -> tuple[Tensor, Tensor]:
-                errors = self._taken(outputs, batch["actions"]) - targets  # (2, B)
+                errors = (self._taken(outputs, batch["actions"]) - targets).to(outputs.dtype)  # (2, B)
                 gradient = (errors * (2.0 / errors.numel()))[..., None]
                 if self.num_actions:
                     where = self._indices(batch["actions"])

@@ -10,12 +10,11 @@ from typing import Any
 import ale_py
 import gymnasium as gym
 
-import imitate.envs
 from imitate.commands.options import command, print_json
 from imitate.envs.atari import protocol
 from imitate.envs.backends import envpool
-from imitate.envs.bullet_robots import PACKAGE, register_bullet_robots
-from imitate.envs.make import make_env
+from imitate.envs.bullet_robots import PACKAGE
+from imitate.envs.make import load_plugins, make_env
 from imitate.envs.spaces import check_supported
 from imitate.envs.versions import newest
 from imitate.errors import InputError, pip_install
@@ -59,16 +58,14 @@ def envs(json: bool = False) -> int:
 def survey() -> dict[str, Any]:
     """{"environments": {family: {id: [backends]}}, "extras": [{"command", "adds"}]}"""
     gym.register_envs(ale_py)
-    gym.register_envs(imitate.envs)
-    register_bullet_robots()
+    load_plugins()
     environments: dict[str, dict[str, list[str]]] = {}
     extras = []
     for family in FAMILIES:
         ids = _newest(family)
         if find_spec(family.package) is None:
-            names = (
-                ", ".join(ids) or "AntBulletEnv-v0 and others"
-            )  # a missing package may have registered none
+            # A missing package may have registered none.
+            names = ", ".join(ids) or "AntBulletEnv-v0 and others"
             extras.append({"command": family.command, "adds": f"{family.title}: {names}"})
             continue
         found = {env_id: _backends(family, env_id) for env_id in ids}

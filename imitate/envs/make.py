@@ -26,6 +26,7 @@ __all__ = [
     "check_id",
     "is_installed",
     "is_mujoco",
+    "load_plugins",
     "make_env",
     "resolve_env_id",
     "stacked_frames",
@@ -177,7 +178,7 @@ def resolve_env_id(env_id: str) -> str:
         import_env(env_id)
         return f"{module}:{resolve_env_id(name)}"
     if env_id not in gym.registry:
-        _load_plugins()
+        load_plugins()
     if env_id in gym.registry and not _only_raises(env_id):
         return env_id
     base, _, version = env_id.rpartition("-v")
@@ -234,7 +235,7 @@ def _only_raises(env_id: str) -> bool:
 
 
 @cache
-def _load_plugins() -> None:
+def load_plugins() -> None:
     """Register the environments of installed packages, including ours, by importing their entry points
     `gymnasium.envs`; Gymnasium did this itself until 1.0. Two packages without entry points are registered too."""
     loads = {each.value: each.load for each in metadata.entry_points(group="gymnasium.envs")}

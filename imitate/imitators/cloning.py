@@ -108,15 +108,18 @@ def losses_of(loss: Loss, policy: ActorPolicy, prepared: Tensor, labels: Tensor)
 
 
 class Cloning:
-    """Gradient steps of a policy on a loss."""
+    """Gradient steps of a policy on a loss.
+
+    stack  the policy's network with gradients by hand; None: by autograd, as for pixels
+    """
 
     def __init__(self, policy: ActorPolicy, loss: Loss, optimizer: Adam) -> None:
         self.policy, self.loss, self.optimizer = policy, loss, optimizer
-        self._stack, self._graded = stack_of(policy), _graded(policy, loss)
+        self.stack, self._graded = stack_of(policy), _graded(policy, loss)
 
     def descend(self, prepared: Tensor, labels: Tensor) -> Tensor:
         """One step for prepared observations and labels (B, ...) in the environment's units; returns the mean loss."""
-        stack, graded = self._stack, self._graded
+        stack, graded = self.stack, self._graded
         if stack is None or graded is None:
             loss = losses_of(self.loss, self.policy, prepared, labels).mean()
             self.optimizer.step(loss)

@@ -176,12 +176,12 @@ class MLP(nn.Sequential):
         )
         self.linear = linear
         self.activation: Activation = activation
-        self._function = torch.tanh if activation == "tanh" else torch.relu
+        self.function = torch.tanh if activation == "tanh" else torch.relu
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, sizes[0]) to (B, sizes[-1]). It avoids module calls, which take as long as a small layer's arithmetic."""
         for layer in self.linear:
-            x = self._function(F.linear(x, layer.weight, layer.bias))
+            x = self.function(F.linear(x, layer.weight, layer.bias))
         return x
 
 

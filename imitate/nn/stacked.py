@@ -119,6 +119,11 @@ class Stack(nn.Module):
         weights, biases = zip(*((layer.weight, layer.bias) for layer in layers), strict=True)
         return cls(weights, biases, activation=activation)
 
+    @property
+    def learns(self) -> bool:
+        """True if no parameter is frozen; `backward` would write a gradient for it."""
+        return all(parameter.requires_grad for parameter in self.parameters())
+
     def outputs(self, x: Tensor) -> Tensor:
         """Outputs (C, B, out) of inputs (B, in)."""
         outputs: Tensor = self(x)[0]

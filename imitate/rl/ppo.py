@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import zip_longest
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 from imitate.nn.adam import Adam
-from imitate.nn.distributions import Distribution, Gaussian
+from imitate.nn.distributions import Choices, Distribution, Gaussian
 from imitate.nn.graphed import Graphed
 from imitate.nn.normalize import ReturnScaler
 from imitate.nn.policy import ActorPolicy
@@ -105,7 +105,7 @@ class PPO(OnPolicy):
 
     imitator    the policy that was handed in, until one with another head is fitted to it
     moves       what RPO added to the means in the last rollout, (N, D) for each step; empty if it perturbs only updates
-    stacks      policy and value function with gradients by hand; None: by autograd, as for pixels
+    stacks      policy and value function with gradients by hand; None: by autograd, as for pixels and frozen layers
     """
 
     config: PPOConfig
@@ -140,7 +140,9 @@ class PPO(OnPolicy):
         learned = [*self.policy.parameters(), *self.value_net.parameters()]
         self.optimizer = Adam(learned, config.learning_rate, eps=1e-5, max_grad_norm=config.max_grad_norm)
         actor, critic = stack_of(self.policy), stack_of(self.value_net)
-        self.stacks = None if actor is None or critic is None else (actor, critic)
+        self.stacks: tuple[Stack, Stack] | None = None
+        if actor is not None and critic is not None and actor.learns:
+            self.stacks = actor, critic
         self._graphed = Graphed(self._descend, self.optimizer)
 
     def step(self, limit: int | None = None) -> dict[str, float]:
@@ -232,11 +234,13 @@ class PPO(OnPolicy):
         """`_descend` without autograd, in two thirds of its time for small networks."""
         outputs, tape = actor(batch["obs"])
         values, value_tape = critic(batch["obs"])
-        values, distribution = values.squeeze(-1), cast(Any, self.policy.of_outputs(outputs))
+        values, distribution = values.squeeze(-1), self.policy.of_outputs(outputs)
+        assert not isinstance(distribution, Choices)
         loss, parts = ppo_loss(
             lambda _: distribution, lambda _: values, batch, self.config, batch["clip_coef"]
         )
         if "perturbation" in batch:
+            assert isinstance(distribution, Gaussian)
             distribution = moved_by(distribution, batch["perturbation"])
         slopes = ppo_slopes(distribution, values, batch, parts, self.config)
         self.optimizer.collect_views()

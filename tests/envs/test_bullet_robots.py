@@ -42,6 +42,12 @@ def test_seed_and_actions_determine_an_episode(env_id: str, capfd: pytest.Captur
         for again in (episode(env, 1), episode(other, 1)):
             assert len(again) == len(first)
             assert all(map(np.array_equal, again, first))
+        env.action_space.seed(3)
+        env.reset(seed=1)
+        other.action_space.seed(3)
+        assert np.array_equal(
+            env.action_space.sample(), other.action_space.sample()
+        )  # a reset keeps the space
         drawn = env.unwrapped.np_random.bit_generator.state
         env.reset()
         assert env.unwrapped.np_random.bit_generator.state != drawn  # the generator goes on

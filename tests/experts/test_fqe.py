@@ -103,6 +103,34 @@ def test_twins_take_actions_of_their_own_and_one_pass_back_gives_each_its_gradie
         assert_allclose(gradients[head], torch.autograd.grad(value.sum(), alone)[0], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("actions", [spaces.Discrete(3, start=1), spaces.Box(-2, 1, (2,), np.float32)])
+def test_a_step_is_that_of_autograd(actions: spaces.Space) -> None:
+    """Gradients are taken by hand; rewards of a user's own arrays may be of float64."""
+    critic = FittedQ(spaces.Box(-1, 1, (4,), np.float32), actions, CONFIG, seed=0)
+    generator = torch.Generator().manual_seed(0)
+    obs, next_obs = torch.randn(2, 16, 4, generator=generator)
+    actions.seed(0)
+    taken, following = (torch.from_numpy(np.array([actions.sample() for _ in range(16)])) for _ in range(2))
+    rewards = torch.randn(16, generator=generator).double()
+    batch = {
+        "obs": obs,
+        "actions": taken,
+        "rewards": rewards,
+        "next_obs": next_obs,
+        "next_actions": following,
+    }
+    batch["terminated"] = torch.arange(16) % 4 == 0
+    loss = (critic.heads(obs, taken) - critic.targets(batch)).square().mean()
+    wanted = torch.autograd.grad(loss, critic.optimizer.parameters)
+    given: list[list[Tensor]] = []
+    critic.optimizer.descend = lambda _: given.append(  # type: ignore[method-assign]
+        [parameter.grad.clone() for parameter in critic.optimizer.parameters]
+    )
+    assert critic.update(batch) == pytest.approx(float(loss.detach()))
+    for mine, theirs in zip(given[0], wanted, strict=True):
+        torch.testing.assert_close(mine, theirs.float(), rtol=1e-4, atol=1e-6)
+
+
 def test_termination_ends_the_sum_and_truncation_does_not() -> None:
     critic = FittedQ(spaces.Discrete(2), spaces.Discrete(2), CONFIG, seed=0)
     ends = steps(

@@ -119,3 +119,16 @@ def test_pixels_go_through_autograd() -> None:
     envs = SyncVecEnv([lambda: make_env(DISCRETE)] * 2)
     envs.single_observation_space = spaces.Box(0, 255, (1, 36, 36), np.uint8)
     assert PPO(PPOConfig(num_steps=8), envs=envs, seed=0).stacks is None
+
+
+def test_frozen_layers_stay_as_they_are() -> None:
+    given = PPO(PPOConfig(num_steps=8), envs=SyncVecEnv([lambda: make_env(DISCRETE)] * 4), seed=0).policy
+    given.encoder.requires_grad_(requires_grad=False)
+    before = {
+        name: weight.clone() for name, weight in given.state_dict().items() if name.startswith("encoder.net")
+    }
+    PPO(
+        PPOConfig(num_steps=8), envs=SyncVecEnv([lambda: make_env(DISCRETE)] * 4), seed=0, policy=given
+    ).step()
+    for name, weight in before.items():
+        assert torch.equal(given.state_dict()[name], weight)
