@@ -1,4 +1,4 @@
-"""Common mistakes of hand-written PPOs, put between `collect` and `update`, or into the loss. Takes two minutes.
+"""Common mistakes of hand-written PPOs, put between `collect` and `update`, or into the loss. Takes half a minute.
 A return of 500 can hide a critic that learned nothing, hence the explained variance. Arguments: environment and seed.
 """
 
