@@ -33,7 +33,7 @@ def is_bullet_robot(env_id: str) -> bool:
 
 
 def remedy(env_id: str) -> str:
-    """How to install an environment of the package, for an error; empty if it is none, or the package is here."""
+    """The command that installs one of these environments, for an error; empty if it is another, or installed."""
     missing = env_id in _IDS and find_spec(PACKAGE) is None
     return f": `{pip_install('bullet')}` installs PyBullet's robots" if missing else ""
 

@@ -1,4 +1,4 @@
-"""What imitators of an expert's actions share: a new policy, the losses of cloning, and steps down their gradients.
+"""Common parts of imitators of an expert's actions: a new policy, the losses of cloning, steps down their gradients.
 
 Gradients of small networks are taken by hand (`imitate.nn.stacked`), so a step takes two thirds of the time. Tests
 compare them with autograd's.

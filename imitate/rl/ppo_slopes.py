@@ -30,10 +30,12 @@ def ppo_slopes(
     parts: dict[str, Tensor],
     config: PPOConfig,
 ) -> Slopes:
-    """The gradient of `ppo_loss`, which got this batch with its `clip_coef`, and returned these parts.
+    """The gradient of `ppo_loss` (`imitate.rl.ppo`), from what it was given and what it returned.
 
-    distribution  of the actions, with RPO's perturbation
-    values        (B,)
+    distribution  of the actions, with RPO's perturbation added to its mean
+    values        (B,) of the value function
+    batch         the samples, and the number `clip_coef` ()
+    parts         of the loss (B,)
     """
     surrogate = parts["surrogate"]
     # The slope of a ratio by its log-probability is the ratio itself. Where it is clipped, there is none.

@@ -50,7 +50,7 @@ def batch_for(ppo: PPO, size: int = 32) -> dict[str, Tensor]:
 
 
 def gradient(ppo: PPO, batch: dict[str, Tensor]) -> Tensor:
-    """What the optimiser is given for this batch."""
+    """The gradient that the optimiser is given for this batch."""
     taken: list[Tensor] = []
     ppo.optimizer.descend = lambda _loss=0.0: taken.append(ppo.optimizer._gradient.clone())  # type: ignore[method-assign]
     ppo._descend(batch)
