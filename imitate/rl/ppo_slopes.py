@@ -79,7 +79,7 @@ def _by_logits(distribution: Categorical, actions: Tensor, by_log_prob: Tensor, 
 def _by_gaussian(
     distribution: Gaussian, raw: Tensor, by_log_prob: Tensor, by_entropy: float
 ) -> tuple[Tensor, Tensor]:
-    """The same gradient by the mean and by the log standard deviation, (B, D) each."""
+    """The gradient of the same sum by the mean and by the log standard deviation, (B, D) each."""
     reciprocal = torch.exp(-distribution.log_std)
     z = (raw - distribution.mean) * reciprocal
     weighted = by_log_prob[:, None] * z
