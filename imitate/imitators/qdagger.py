@@ -4,12 +4,13 @@ The teacher plays for `teacher_steps`, DQN learns offline from these steps and t
 there is a distillation loss, KL(teacher || student) of the softmax of action values, on every minibatch. Its weight
 falls as the student's return nears the teacher's, and is 0 while it is at least the teacher's.
 
-Departures: the weight is (T - S) / (T - L), where T is the teacher's mean return, S the student's and L the lowest S
-so far, because the paper's 1 - S / T needs positive returns. It follows a moving average of the student's episodes,
-and takes at least a tenth of the run to fall to 0: a student who is level with its teacher from the start would
-otherwise lose it at once. Distillation begins again when the student falls behind. Temperatures are in units of the
-spread of the values over the actions. A teacher without action values is its deterministic action, and the spread is
-that of the student's values. What is handed over is a moving average of the student's weights, as it swings.
+Departures: the weight is (T - S) / (T - L), where T is the teacher's mean return, S the student's and L the lowest S so
+far, because the paper's 1 - S / T needs positive returns. It follows a moving average of the student's episodes, and
+takes at least a tenth of the run to fall to 0: a student who is level with its teacher from the start would otherwise
+lose it at once. Distillation begins again when the student falls behind. If no episode of the teacher ended, T is
+unknown and the weight falls with the run. Temperatures are in units of the spread of the values over the actions. A
+teacher without action values is its deterministic action, and the spread is that of the student's values. What is
+handed over is a moving average of the student's weights, as it swings.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ class QDagger:
             if math.isnan(self.teacher_return):
                 logger.warning(
                     "no episode of the expert ended in its %d steps, so that its return is unknown and distillation "
-                    "keeps its whole weight: give more --teacher-steps",
+                    "fades with the run: give more --teacher-steps",
                     self.env_steps,
                 )
         return metrics | {"distill_coef": weight}
@@ -190,7 +191,10 @@ class QDagger:
             self.student_return if math.isnan(self.lowest) else min(self.student_return, self.lowest)
         )
         behind, at_most = self.teacher_return - self.student_return, self.teacher_return - self.lowest
-        share = 1.0 if math.isnan(behind) else max(behind, 0.0) / max(at_most, 1e-8)
+        if math.isnan(self.teacher_return):
+            share = max(1.0 - self.env_steps / self.config.total_steps, 0.0)
+        else:
+            share = 1.0 if math.isnan(behind) else max(behind, 0.0) / max(at_most, 1e-8)
         least = self.weight - self.config.distill_coef * steps / (_FALL * self.config.total_steps)
         self.weight = max(self.config.distill_coef * share, least)
 

@@ -70,6 +70,17 @@ def test_a_student_who_begins_level_keeps_its_teacher_for_a_tenth_of_the_run() -
     assert weights == pytest.approx([0.75, 0.5, 0.25, 0.0, 0.0])
 
 
+def test_the_weight_falls_with_the_run_if_no_episode_of_the_teacher_ended() -> None:
+    student = learner(distill_coef=2.0, total_steps=400)
+    weights = []
+    for steps in (100, 200, 400, 500):
+        student.dqn.sampler.env_steps = steps
+        student.judge(-300.0, 100)
+        weights.append(student.weight)
+    assert math.isnan(student.teacher_return)
+    assert weights == [1.5, 1.0, 0.0, 0.0]
+
+
 @pytest.mark.parametrize("schedule", ["constant", "linear"])
 def test_the_offline_phase_has_the_whole_step_size(schedule: str) -> None:
     """A schedule that ends at 0 begins with it."""
