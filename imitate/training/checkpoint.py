@@ -1,14 +1,11 @@
-"""The state of a run on disk: its account in the checkpoint, and the JSON-lines files that it appends to."""
+"""The checkpoint of a run: its account, the state of its learner, and how many labels it had."""
 
 from __future__ import annotations
 
-import json
-import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 import torch
@@ -18,9 +15,7 @@ from imitate.files import Count, Number
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_state
 
-__all__ = ["CHECKPOINT", "Account", "Checkpoint", "append", "continued", "require_finite"]
-
-logger = logging.getLogger(__name__)
+__all__ = ["CHECKPOINT", "Account", "Checkpoint", "require_finite"]
 
 CHECKPOINT = "checkpoint.safetensors"
 
@@ -77,30 +72,3 @@ def require_finite(policy: ActorPolicy) -> None:
     for name, tensor in policy.state_dict().items():
         if not torch.isfinite(tensor).all():
             raise FloatingPointError(f"the policy's {name} is not finite any more")
-
-
-@contextmanager
-def continued(path: Path, size: int) -> Iterator[IO[bytes]]:
-    """Open for appending, after dropping what was written since the checkpoint.
-
-    If the file is shorter than it was at the checkpoint, its whole lines are kept.
-    """
-    path.touch()
-    if not path.is_file():
-        raise InputError(f"{path} is no file; remove it")
-    with path.open("r+b") as file:
-        text = file.read(size)
-        if len(text) < size:
-            logger.warning("%s is shorter than at the checkpoint: rows of it are missing", path)
-        whole = text.rfind(b"\n") + 1
-        file.truncate(whole)
-        file.seek(whole)
-        yield file
-
-
-def append(file: IO[bytes], row: dict[str, Any]) -> int:
-    """Write a row as a line of JSON; returns the number of bytes written."""
-    line = (json.dumps(row) + "\n").encode()
-    file.write(line)
-    file.flush()
-    return len(line)

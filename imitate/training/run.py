@@ -19,13 +19,10 @@ import logging
 import math
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-
-from torch.utils.tensorboard import SummaryWriter
 
 from imitate.algorithms import Learner
 from imitate.datasets.evaluation import Evaluation
@@ -36,7 +33,8 @@ from imitate.imitators.learned_reward import LearnedReward, LearnsReward, save_r
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_state, save_state
 from imitate.nn.stored_policy import save_policy
-from imitate.training.checkpoint import CHECKPOINT, Account, Checkpoint, append, continued, require_finite
+from imitate.training.checkpoint import CHECKPOINT, Account, Checkpoint, require_finite
+from imitate.training.log import opened
 from imitate.training.process import cpu_seconds, interruptible, keep_freed_memory
 from imitate.training.protocol import Unlawful, first_state, restore, take_step
 
@@ -150,7 +148,8 @@ class Run:
         message says what was kept. Other exceptions and a second Ctrl-C are passed on, with a note on that.
         """
         keep_freed_memory()
-        with self._files(), interruptible() as caught:
+        sizes = self.account.metrics_bytes, self.account.evaluations_bytes
+        with opened(self.out, sizes, self.spent) as self._log, interruptible() as caught:
             try:
                 finished = self._drive(caught)
             except FloatingPointError as error:
@@ -233,11 +232,11 @@ class Run:
             "env_steps": self.learner.env_steps,
             "expert_queries": self.learner.expert_queries,
         }
-        account.metrics_bytes += append(self._metrics, counts | metrics)
+        self._log.iteration(counts | metrics)
         for name, value in metrics.items():
             if name.endswith("loss") and not math.isfinite(value):
                 raise FloatingPointError(f"{name} is {value} in iteration {account.iterations}")
-            self._board.add_scalar(f"train/{name}", value, self._axis)
+        self._log.show({f"train/{name}": value for name, value in metrics.items()}, self._axis)
         if self.validate is not None and self.position >= account.next_validation:
             account.next_validation = self.position + self.eval_every
             self._run_validation(self.validate)
@@ -258,8 +257,7 @@ class Run:
         began, cpu_began = time.monotonic(), cpu_seconds()
         # Before the first iteration nothing is learned from the demonstrations, whatever they cost.
         shown = self.snapshot(self.spent if self.account.iterations else 0, self.learner.policy)
-        for name, value in (shown or {}).items():
-            self._board.add_scalar(name, value, self._axis)
+        self._log.show(shown or {}, self._axis)
         self._began += time.monotonic() - began
         self._cpu_began += cpu_seconds() - cpu_began
 
@@ -294,11 +292,11 @@ class Run:
             "returns": evaluation.returns.tolist(),
             "best": best,
         }
+        shown = {"mean_return": evaluation.mean}
         if evaluation.distance is not None:
-            row["distance"] = evaluation.distance
-            self._board.add_scalar("validation/distance", evaluation.distance, self.spent)
-        account.evaluations_bytes += append(self._evaluations, row)
-        self._board.add_scalar("validation/mean_return", evaluation.mean, self.spent)
+            row["distance"] = shown["distance"] = evaluation.distance
+        self._log.evaluation(row)
+        self._log.show({f"validation/{name}": value for name, value in shown.items()}, self.spent)
 
     def _checkpoint_is_due(self) -> bool:
         """After `checkpoint_every` and a few episodes; if no episode has ended yet, after ten times as many steps."""
@@ -318,6 +316,7 @@ class Run:
         require_finite(self.learner.policy)
         if self.store is not None:
             self.store.sync()
+        self.account.metrics_bytes, self.account.evaluations_bytes = self._log.sizes
         self._stop_watch()
         state = {
             "account": asdict(self.account),
@@ -391,15 +390,3 @@ class Run:
     def _stop_watch(self) -> None:
         self.account.wall_seconds = time.monotonic() - self._began
         self.account.cpu_seconds = cpu_seconds() - self._cpu_began
-
-    @contextmanager
-    def _files(self) -> Iterator[None]:
-        account = self.account
-        with ExitStack() as stack:
-            self._metrics = stack.enter_context(continued(self.out / "metrics.jsonl", account.metrics_bytes))
-            self._evaluations = stack.enter_context(
-                continued(self.out / "evaluations.jsonl", account.evaluations_bytes)
-            )
-            self._board = stack.enter_context(SummaryWriter(str(self.out), purge_step=self.spent or None))
-            account.metrics_bytes, account.evaluations_bytes = self._metrics.tell(), self._evaluations.tell()
-            yield

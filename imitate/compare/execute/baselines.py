@@ -29,7 +29,7 @@ from imitate.errors import InputError, check_whole, did_you_mean
 from imitate.experts import save_expert
 from imitate.experts.training.models import RUN_SETTINGS, iteration_steps, make_model, sb3_class, zoo_settings
 from imitate.files import write_json
-from imitate.training.checkpoint import append
+from imitate.training.log import append
 from imitate.training.process import cpu_seconds
 
 __all__ = ["Baseline"]

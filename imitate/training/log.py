@@ -1,0 +1,74 @@
+"""The numbers of a run on disk: JSON lines that it appends to, and TensorBoard's events."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from torch.utils.tensorboard import SummaryWriter
+
+from imitate.errors import InputError
+
+__all__ = ["Log", "append", "opened"]
+
+logger = logging.getLogger(__name__)
+
+
+class Log:
+    """metrics.jsonl, evaluations.jsonl and TensorBoard's events, while they are open."""
+
+    def __init__(self, metrics: IO[bytes], evaluations: IO[bytes], board: SummaryWriter) -> None:
+        self._metrics, self._evaluations, self._board = metrics, evaluations, board
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Bytes of metrics.jsonl and of evaluations.jsonl."""
+        return self._metrics.tell(), self._evaluations.tell()
+
+    def iteration(self, row: Mapping[str, Any]) -> None:
+        append(self._metrics, row)
+
+    def evaluation(self, row: Mapping[str, Any]) -> None:
+        append(self._evaluations, row)
+
+    def show(self, values: Mapping[str, float], step: int) -> None:
+        """Draw values by their names on TensorBoard."""
+        for name, value in values.items():
+            self._board.add_scalar(name, value, step)
+
+
+@contextmanager
+def opened(out: Path, sizes: tuple[int, int], step: int) -> Iterator[Log]:
+    """The log of a run's folder. What was written after these sizes, or shown after this step, is dropped."""
+    with (
+        _continued(out / "metrics.jsonl", sizes[0]) as metrics,
+        _continued(out / "evaluations.jsonl", sizes[1]) as evaluations,
+        SummaryWriter(str(out), purge_step=step or None) as board,
+    ):
+        yield Log(metrics, evaluations, board)
+
+
+@contextmanager
+def _continued(path: Path, size: int) -> Iterator[IO[bytes]]:
+    """Open for appending after `size` bytes; of a file that is shorter, the whole lines are kept."""
+    path.touch()
+    if not path.is_file():
+        raise InputError(f"{path} is no file; remove it")
+    with path.open("r+b") as file:
+        text = file.read(size)
+        if len(text) < size:
+            logger.warning("%s is shorter than at the checkpoint: rows of it are missing", path)
+        whole = text.rfind(b"\n") + 1
+        file.truncate(whole)
+        file.seek(whole)
+        yield file
+
+
+def append(file: IO[bytes], row: Mapping[str, Any]) -> None:
+    """Write a row as a line of JSON."""
+    file.write((json.dumps(row) + "\n").encode())
+    file.flush()
