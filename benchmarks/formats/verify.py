@@ -91,7 +91,7 @@ def check(name: str, project: str, python: str, folder: Path, recording: str) ->
             raise SystemExit(f"{project}: {done.stderr[-3000:]}")
         return done.stdout.splitlines()[-1]
 
-    suffix = "" if FORMATS[name].FOLDER else ".hdf5"
+    suffix = "" if FORMATS[name].folder else ".hdf5"
     ours = convert(source, place / f"ours-v0{suffix}", format=name)
     version = theirs("read", place / f"ours-v0{suffix}", place / "read.npz")
     read = compared(truth, dict(np.load(place / "read.npz")))

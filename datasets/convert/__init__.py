@@ -1,8 +1,8 @@
 """Converts between other projects' data sets and ours: `imitate data convert`.
 
-A format is a module that reads a data set as a stream of episodes, and writes one from such a stream, in pieces of
-about 32 MB. Foreign files are treated as data: nothing in them is unpickled, imported or executed, and sizes, types and
-shapes are checked before reading.
+A `Format` reads a data set as a stream of episodes, and writes one from such a stream, in pieces of about 32 MB.
+Foreign files are treated as data: nothing in them is unpickled, imported or executed, and sizes, types and shapes are
+checked before reading.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from imitate.datasets.convert import (
     imitation,
     lerobot,
     minari,
-    minari_arrow,
     npz,
     ours,
     robomimic,
@@ -43,32 +42,16 @@ __all__ = ["FORMATS", "Converted", "convert", "env_of", "format_of"]
 
 # Specific formats come first. `ours` is last, since its reader explains what is wrong with an unknown file.
 FORMATS: dict[str, Format] = {
-    "minari": minari,
-    "minari-arrow": minari_arrow,
-    "lerobot": lerobot,
-    "imitation": imitation,
-    "robomimic": robomimic,
-    "d4rl": d4rl,
-    "npz": npz,
-    "csv": csv_files,
-    "imitate": ours,
+    "minari": minari.FORMAT,
+    "minari-arrow": minari.ARROW,
+    "lerobot": lerobot.FORMAT,
+    "imitation": imitation.FORMAT,
+    "robomimic": robomimic.FORMAT,
+    "d4rl": d4rl.FORMAT,
+    "npz": npz.FORMAT,
+    "csv": csv_files.FORMAT,
+    "imitate": ours.FORMAT,
 }
-
-_STRUCTURED = ("minari", "minari-arrow", "lerobot", "robomimic", "imitate")
-"""Formats that hold Dict observations."""
-
-_ONE_ARRAY = ("imitation", "d4rl", "npz", "csv")
-"""Formats whose observations have no keys."""
-
-_WITHOUT_ACTIONS = ("npz", "imitate")
-"""Formats that are written without actions."""
-
-_WITH_COLUMNS = ("npz", "csv")
-
-_WITH_MASKS = ("robomimic", "imitate")
-
-_KEPT = {"imitate": (*TEXTS, "states"), "robomimic": (*TEXTS, "states"), "lerobot": ("task",)}
-"""Formats that keep texts of episodes or states of the simulator, and which."""
 
 _CALLED = {
     "task": "texts of tasks are",
@@ -158,12 +141,11 @@ def convert(
         raise InputError(f"{out} exists already: choose another name")
     if compression == "zstd":
         register(out)  # refuses by this name; the file has another one while it is written
-    target, notes = FORMATS[target_name], Notes()
-    chosen: dict[str, Any] = {"columns": columns} if columns else {}
-    chosen |= {"actions": False} if source_name == "npz" and not actions else {}
-    chosen |= {"clip": True} if source_name == "robomimic" and clip else {}
-    with FORMATS[source_name].read(source, obs_keys, notes, **chosen) as recording:
-        recording = _chosen_part(recording, source, mask, notes, kept=target_name in _WITH_MASKS)
+    source_format, target, notes = FORMATS[source_name], FORMATS[target_name], Notes()
+    given = {"columns": columns, "actions": actions, "clip": clip}
+    options = {name: given[name] for name in source_format.read_options}
+    with source_format.read(source, obs_keys, notes, **options) as recording:
+        recording = _chosen_part(recording, source, mask, notes, kept="masks" in target.kept)
         if source_name != "imitate":
             recording = replace(recording, episodes=_within(recording.episodes, most(source)))
         info = _described(recording, env_id, env_kwargs, notes)
@@ -174,7 +156,7 @@ def convert(
         )
         lost = target.losses(info, recording.labelled)
         fitting = fitted(recording.episodes(), info, notes, clip=clip)
-        counted = _Counted(_keeping(_KEPT.get(target_name, ()), fitting, notes))
+        counted = _Counted(_keeping(target.kept, fitting, notes))
         guessed = _guessed(recording, info.env_id)
         seen = Outliers(counted)
         watched = bool(guessed) and info.has_actions and isinstance(info.action_space, spaces.Box)
@@ -191,20 +173,21 @@ def convert(
 
 def _check_source(name: str, obs_keys: Sequence[str], columns: Sequence[str]) -> None:
     """Raise InputError for options that this format can't be read with."""
-    if obs_keys and name in _ONE_ARRAY:
+    if obs_keys and not FORMATS[name].dicts:
         raise InputError(f"the observations of {name} have no keys: leave --obs-keys out")
-    if columns and name not in _WITH_COLUMNS:
+    if columns and "columns" not in FORMATS[name].read_options:
         raise InputError(f"{name} says itself what its columns are: leave --columns out")
 
 
 def _check_target(name: str, compression: Compression | None, fps: float | None, codec: Codec | None) -> None:
     """Raise InputError for options that this format can't be written with."""
-    if compression is not None and name != "imitate":
+    taken = FORMATS[name].write_options
+    if compression is not None and "compression" not in taken:
         raise InputError(f"{name} has its own compression: leave --compression out")
-    if codec is not None and name != "lerobot":
+    if codec is not None and "codec" not in taken:
         raise InputError(f"{name} has no videos: leave --codec out")
-    if fps is not None and name == "csv":
-        raise InputError("csv has no place for steps a second: leave --fps out")
+    if fps is not None and "fps" not in taken:
+        raise InputError(f"{name} has no place for steps a second: leave --fps out")
     if fps is not None and fps <= 0:
         raise InputError(f"--fps must be above 0, got {fps}")
 
@@ -212,22 +195,22 @@ def _check_target(name: str, compression: Compression | None, fps: float | None,
 def _as_target(info: DemoInfo, name: str, actions: bool) -> DemoInfo:
     """The description of the data in the format with this name, which may hold less. Raises InputError if it can't hold
     them."""
-    if isinstance(info.observation_space, Fields) and name not in _STRUCTURED:
+    format = FORMATS[name]
+    if isinstance(info.observation_space, Fields) and not format.dicts:
+        others = ", ".join(other for other, each in FORMATS.items() if each.dicts)
         raise InputError(
-            f"{name} holds no Dict observations: use --format {', '.join(_STRUCTURED)}, or take some of them in one "
-            "array with --obs-keys"
+            f"{name} holds no Dict observations: use --format {others}, or take some of them in one array with "
+            "--obs-keys"
         )
     has_actions = info.has_actions and actions
-    if not has_actions and name not in _WITHOUT_ACTIONS:
-        raise InputError(
-            f"{name} holds no demonstrations without actions: use --format {', '.join(_WITHOUT_ACTIONS)}"
-        )
-    kept = _KEPT.get(name, ())
+    if not has_actions and not format.without_actions:
+        others = ", ".join(other for other, each in FORMATS.items() if each.without_actions)
+        raise InputError(f"{name} holds no demonstrations without actions: use --format {others}")
     return replace(
         info,
         has_actions=has_actions,
-        has_texts=info.has_texts and bool(kept),
-        state_size=info.state_size if "states" in kept else 0,
+        has_texts=info.has_texts and bool(format.kept),
+        state_size=info.state_size if "states" in format.kept else 0,
     )
 
 
@@ -325,7 +308,7 @@ def _write(
 ) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with atomic_folder(out) if target.FOLDER else atomic(out, new=True) as temporary:
+        with atomic_folder(out) if target.folder else atomic(out, new=True) as temporary:
             target.write(temporary, info, episodes, labelled, **options)
     except FileExistsError as error:
         raise InputError(f"{out} exists already: choose another name") from error

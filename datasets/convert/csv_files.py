@@ -16,14 +16,13 @@ import numpy as np
 from imitate.datasets.convert.foreign import Notes, refused
 from imitate.datasets.convert.named import FLAGS, NAMES, both_flags, chosen_columns, note_unsaid
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked
-from imitate.datasets.convert.recording import Recording
+from imitate.datasets.convert.recording import Format, Recording
 from imitate.datasets.storage.schema import DemoInfo
 from imitate.envs.spaces import Array
 from imitate.errors import InputError, did_you_mean
 
-__all__ = ["FOLDER", "found", "losses", "read", "write"]
+__all__ = ["FORMAT"]
 
-FOLDER = False
 _LONGEST_LINE = 1 << 20
 _MOST_COLUMNS = 4096
 _FIELDS = 1 << 18  # held at a time as numbers or texts in Python
@@ -285,3 +284,6 @@ def _is_set(text: str) -> bool:
 
 def _flag(text: str) -> bool:
     return text.lower() == "true" or (text.lower() not in ("", "false") and bool(float(text)))
+
+
+FORMAT = Format(found, read, write, losses, read_options=("columns",), write_options=())

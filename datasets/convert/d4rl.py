@@ -16,14 +16,13 @@ from imitate.datasets.convert import hdf5
 from imitate.datasets.convert.ends import ends_of_flags
 from imitate.datasets.convert.foreign import Notes, most, refused
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked, spans
-from imitate.datasets.convert.recording import Recording
+from imitate.datasets.convert.recording import Format, Recording
 from imitate.datasets.storage.schema import DemoInfo, info_from_plain, info_to_plain
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
-__all__ = ["FOLDER", "found", "losses", "read", "write"]
+__all__ = ["FORMAT"]
 
-FOLDER = False
 _NEEDED = ("observations", "actions", "rewards", "terminals")
 _CHUNK_ROWS = 4096
 _OURS = {"labels": "infos/expert_actions", "seeds": "infos/seed"}
@@ -67,10 +66,6 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]: 
                 first += length
 
         yield Recording(episodes, info=info, labelled=labelled)
-
-
-def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
-    return []
 
 
 def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: bool) -> None:  # noqa: ARG001
@@ -130,3 +125,6 @@ def _json(value: str) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise InputError("its attribute 'imitate' is no JSON object")
     return data
+
+
+FORMAT = Format(found, read, write)

@@ -18,15 +18,14 @@ import numpy as np
 from imitate.datasets.convert import arrow
 from imitate.datasets.convert.foreign import Notes, needs, refused
 from imitate.datasets.convert.pieces import Episode, pieces_of, whole
-from imitate.datasets.convert.recording import Recording
+from imitate.datasets.convert.recording import Format, Recording
 from imitate.datasets.storage.schema import DemoInfo, info_from_plain, info_to_plain
 from imitate.datasets.trajectory import Trajectory
 from imitate.errors import InputError
 from imitate.files import read_json
 
-__all__ = ["FOLDER", "found", "losses", "read", "write"]
+__all__ = ["FORMAT"]
 
-FOLDER = True
 _COLUMNS = ("obs", "acts", "terminal")
 _ON_THE_HUB = "data/train-*.parquet"
 _SIDECAR = "imitate.json"
@@ -154,3 +153,6 @@ def _inside(path: Path, entry: Any) -> Path:
     if not isinstance(name, str) or Path(name).name != name or not (path / name).is_file():
         raise InputError(f"it names a data file {name!r} that is not in its folder")
     return path / name
+
+
+FORMAT = Format(found, read, write, losses, folder=True)

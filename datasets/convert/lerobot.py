@@ -37,16 +37,15 @@ from imitate.datasets.convert.lerobot_meta import (
 )
 from imitate.datasets.convert.lerobot_writer import losses, write
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked, rows_within
-from imitate.datasets.convert.recording import Recording
+from imitate.datasets.convert.recording import Format, Recording
 from imitate.datasets.storage.schema import DemoInfo, info_from_plain
 from imitate.envs.fields import Fields, from_parts, leaves
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.files import read_json
 
-__all__ = ["FOLDER", "found", "losses", "read", "write"]
+__all__ = ["FORMAT"]
 
-FOLDER = True
 _OTHERS = {
     "rewards": "next.reward",
     "expert_actions": "expert_action",
@@ -291,3 +290,8 @@ def _images(files: list[bytes], shape: Sequence[int]) -> Array:
                 raise InputError(f"an image has {image.size} pixels, wanted {tuple(shape)}")
             images[number] = np.asarray(image.convert("RGB"))
     return images
+
+
+FORMAT = Format(
+    found, read, write, losses, folder=True, dicts=True, kept=("task",), write_options=("codec", "fps")
+)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -20,7 +21,7 @@ from imitate.datasets.convert.foreign import Notes, refused
 from imitate.datasets.convert.minari_spaces import Picked, images_of, is_image, space_of
 from imitate.datasets.convert.minari_writer import env_spec, store, write
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked, spans
-from imitate.datasets.convert.recording import Recording
+from imitate.datasets.convert.recording import Format, Recording
 from imitate.datasets.storage.schema import DemoInfo, info_from_plain
 from imitate.envs.fields import Fields, Space
 from imitate.envs.make import is_installed
@@ -28,9 +29,8 @@ from imitate.envs.spaces import multi_discrete
 from imitate.errors import InputError, one_line
 from imitate.files import read_json
 
-__all__ = ["FOLDER", "found", "losses", "read", "store", "write"]
+__all__ = ["ARROW", "FORMAT", "store"]
 
-FOLDER = True
 _LARGEST_METADATA = 64 << 20
 _FLAT = {"rewards": "rewards", "terminated": "terminations", "truncated": "truncations"}
 
@@ -257,3 +257,8 @@ def _json(metadata: Mapping[str, Any], name: str) -> dict[str, Any] | None:
     if not isinstance(value, dict):
         raise InputError(f"its {name} is no JSON object")
     return value
+
+
+FORMAT = Format(found, read, write, losses, folder=True, dicts=True)
+ARROW = replace(FORMAT, found=lambda path: False, write=partial(write, layout="arrow"))  # noqa: ARG005
+"""Writes the Arrow layout; `FORMAT` reads both."""

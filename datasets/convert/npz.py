@@ -16,14 +16,13 @@ from imitate.datasets.convert.ends import Ends, ends_of_flags
 from imitate.datasets.convert.foreign import Notes, most, refused
 from imitate.datasets.convert.named import FLAGS, NAMES, both_flags, chosen_columns, note_unsaid
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, spans
-from imitate.datasets.convert.recording import Recording
+from imitate.datasets.convert.recording import Format, Recording
 from imitate.datasets.storage.schema import DemoInfo, info_from_plain, info_to_plain
 from imitate.envs.spaces import Array
 from imitate.errors import InputError, did_you_mean
 
-__all__ = ["FOLDER", "found", "losses", "read", "write"]
+__all__ = ["FORMAT"]
 
-FOLDER = False
 _ROLES = tuple(name for name in NAMES if name != "episode")
 _OF_STEPS = ("action", "reward", "next_obs", "expert_action")
 _LARGEST_INFO = 1 << 24
@@ -79,10 +78,6 @@ def read(
                     yield assembled(f"{path}: episode {number}", parts, notes, info)
 
         yield Recording(episodes, info=info, labelled="expert_action" in arrays, acted=acted)
-
-
-def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
-    return []
 
 
 def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: bool) -> None:
@@ -262,3 +257,6 @@ def _info(path: Path) -> DemoInfo | None:
         return None
     data = json.loads(str(text))
     return info_from_plain(data, path) if isinstance(data, dict) else None
+
+
+FORMAT = Format(found, read, write, without_actions=True, read_options=("columns", "actions"))

@@ -11,15 +11,13 @@ from pathlib import Path
 from imitate.datasets.convert.foreign import Notes
 from imitate.datasets.convert.minari_spaces import Picked
 from imitate.datasets.convert.pieces import Episode
-from imitate.datasets.convert.recording import Recording
+from imitate.datasets.convert.recording import Format, Recording
 from imitate.datasets.storage.reader import DemoReader
-from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.schema import TEXTS, DemoInfo
 from imitate.datasets.storage.writer import DemoWriter
 from imitate.datasets.trajectory import Trajectory
 
-__all__ = ["FOLDER", "found", "losses", "read", "write"]
-
-FOLDER = False
+__all__ = ["FORMAT"]
 
 
 def found(path: Path) -> bool:
@@ -44,11 +42,18 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
         yield Recording(episodes, info=info, labelled=reader.has_expert_actions, masks=masks)
 
 
-def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
-    return []
-
-
 def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: bool) -> None:
     with DemoWriter(path, info, expert_actions=labelled, sync=False) as writer:
         for episode in episodes:
             writer.append_pieces(episode)
+
+
+FORMAT = Format(
+    found,
+    read,
+    write,
+    dicts=True,
+    without_actions=True,
+    kept=(*TEXTS, "states"),
+    write_options=("compression", "fps"),
+)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -53,25 +53,38 @@ class Recording:
     fps: float = 0.0
 
 
-class Format(Protocol):
-    """A module for each format.
+def nothing_lost(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
+    return []
 
-    FOLDER   True if a data set is a folder, not a file
-    found    whether an existing path holds this format; must be cheap
-    read     opens it; `keys` are the observations to take if there are several. Notes fill while episodes are read
-    losses   one line for everything that writing would lose. Raises InputError if the format can't hold such data
-    write    to a path that does not exist, or an empty folder
+
+@dataclass(frozen=True)
+class Format:
+    """A format of data sets; each has a module.
+
+    found    (path) -> whether an existing path holds this format; must be cheap
+    read     (path, keys, notes, **options) opens it; `keys` are the observations to take if there are several. Notes
+             fill while episodes are read
+    write    (path, info, episodes, labelled, **options) writes to a path that does not exist, or an empty folder;
+             `labelled` episodes have `expert_actions`
+    losses   (info, labelled) -> one line for everything that writing would lose. Raises InputError if the format can't
+             hold such data
+    folder   a data set is a folder, not a file
+    dicts    its observations have names, and it holds Dict observations
+    without_actions   it can be written without actions
+    kept     texts of episodes that it keeps, and "states" if it keeps those of the simulator
+    read_options, write_options   options of `convert` that it takes, of those that not every format does
     """
 
-    FOLDER: bool
-
-    def found(self, path: Path) -> bool: ...
-
-    def read(self, path: Path, keys: Sequence[str], notes: Notes) -> AbstractContextManager[Recording]: ...
-
-    def losses(self, info: DemoInfo, labelled: bool) -> list[str]: ...
-
-    def write(self, path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: bool) -> None: ...
+    found: Callable[[Path], bool]
+    read: Callable[..., AbstractContextManager[Recording]]
+    write: Callable[..., None]
+    losses: Callable[[DemoInfo, bool], list[str]] = nothing_lost
+    folder: bool = False
+    dicts: bool = False
+    without_actions: bool = False
+    kept: tuple[str, ...] = ()
+    read_options: tuple[str, ...] = ()
+    write_options: tuple[str, ...] = ("fps",)
 
 
 def complete(recording: Recording, env_id: str | None, env_kwargs: Mapping[str, Any] | None) -> DemoInfo:

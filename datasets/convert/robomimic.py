@@ -16,17 +16,16 @@ from gymnasium import spaces
 from imitate.datasets.convert import hdf5
 from imitate.datasets.convert.foreign import Notes, refused
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked, spans
-from imitate.datasets.convert.recording import Recording, wide
+from imitate.datasets.convert.recording import Format, Recording, wide
 from imitate.datasets.convert.robomimic_texts import GYM, Texts, json_object, state_size
-from imitate.datasets.storage.schema import DemoInfo, info_from_plain, info_to_plain
+from imitate.datasets.storage.schema import TEXTS, DemoInfo, info_from_plain, info_to_plain
 from imitate.envs.fields import Fields, from_parts, leaves, part_of
 from imitate.envs.spaces import Array, Space
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError
 
-__all__ = ["FOLDER", "found", "losses", "read", "write"]
+__all__ = ["FORMAT"]
 
-FOLDER = False
 _FASTEST = 100_000  # steps a second
 
 
@@ -247,3 +246,6 @@ def _joined(obs: h5py.Group, chosen: Sequence[str], space: Space | None, start: 
 def _number(name: str) -> tuple[int, str]:
     digits = name.removeprefix("demo_")
     return (int(digits) if digits.isdecimal() and len(digits) < 10 else 1 << 40, name)
+
+
+FORMAT = Format(found, read, write, losses, dicts=True, kept=(*TEXTS, "states"), read_options=("clip",))

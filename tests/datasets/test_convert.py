@@ -33,7 +33,7 @@ LOSSLESS = [
 def test_there_and_back_again_is_the_same(name: str, kind: str, labelled: bool, tmp_path: Path) -> None:
     info = KINDS[kind]
     source = write(tmp_path / "a.h5", info, recording(info, labelled=labelled))
-    out = tmp_path / ("b" if FORMATS[name].FOLDER else "b.npz" if name == "npz" else "b.hdf5")
+    out = tmp_path / ("b" if FORMATS[name].folder else "b.npz" if name == "npz" else "b.hdf5")
     there = convert(source, out, format=name)
     assert (there.episodes, there.steps) == (3, 12)
     assert format_of(out) == name.removesuffix("-arrow")

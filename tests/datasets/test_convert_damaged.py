@@ -41,7 +41,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
         source = write(folder / f"{kind}.h5", info, recording(info, labelled=info is UNIT))
         for name, format in FORMATS.items():
             if name != "imitate" and (info is UNIT or name in ("minari-arrow", "lerobot")):
-                suffix = "" if format.FOLDER else {"npz": ".npz", "csv": ".csv"}.get(name, ".hdf5")
+                suffix = "" if format.folder else {"npz": ".npz", "csv": ".csv"}.get(name, ".hdf5")
                 convert(source, folder / "good" / f"{name}-{kind}{suffix}", format=name)
     record(folder / "fields.h5", "ToldByPicture-v0", Knower(), 2).close()
     for name in ("minari", "minari-arrow"):
@@ -190,7 +190,7 @@ def test_hostile_data_are_refused_in_one_line(
 ) -> None:
     format, inside, change, said = HOSTILE[name]
     source = write(tmp_path / "a.h5", UNIT, recording(UNIT))
-    bad = tmp_path / ("bad" if FORMATS[format].FOLDER else {"d4rl": "bad.hdf5"}.get(format, f"bad.{format}"))
+    bad = tmp_path / ("bad" if FORMATS[format].folder else {"d4rl": "bad.hdf5"}.get(format, f"bad.{format}"))
     convert(source, bad, format=format)
     change(bad / inside if inside else bad)
     before = sorted(path.name for path in tmp_path.iterdir())

@@ -35,7 +35,7 @@ def test_long_episodes_go_there_and_back_again(name: str, tmp_path: Path) -> Non
     info, labelled = (PICTURES, False) if name in ("minari", "lerobot") else (UNIT, name != "imitation")
     lengths = LONG if info is PICTURES else (370, 1, 640)
     source = write(tmp_path / "a.h5", info, recording(info, labelled=labelled, lengths=lengths))
-    out = tmp_path / ("b" if FORMATS[name].FOLDER else {"npz": "b.npz", "csv": "b.csv"}.get(name, "b.hdf5"))
+    out = tmp_path / ("b" if FORMATS[name].folder else {"npz": "b.npz", "csv": "b.csv"}.get(name, "b.hdf5"))
     convert(source, out, format=name)
     convert(out, tmp_path / "c.h5", env_id=info.env_id)
     with DemoReader(source) as was, DemoReader(tmp_path / "c.h5") as now:

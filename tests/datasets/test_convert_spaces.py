@@ -106,7 +106,7 @@ def round_trip(recorded: tuple[DemoInfo, list[Trajectory]], name: str) -> None:
         return  # which has no place for labels
     with TemporaryDirectory() as folder:
         source = write(Path(folder) / "a.h5", info, episodes)
-        out = Path(folder) / ("b" if FORMATS[name].FOLDER else "b.npz" if name == "npz" else "b.hdf5")
+        out = Path(folder) / ("b" if FORMATS[name].folder else "b.npz" if name == "npz" else "b.hdf5")
         try:
             convert(source, out, format=name)
         except InputError:
