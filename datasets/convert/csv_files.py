@@ -14,12 +14,12 @@ from typing import TextIO
 import numpy as np
 
 from imitate.datasets.convert.foreign import Notes, refused
-from imitate.datasets.convert.named import FLAGS, NAMES, both_flags, chosen_columns, note_unsaid
+from imitate.datasets.convert.named import FLAGS, NAMES, both_flags, columns_of_roles, note_unsaid
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked
 from imitate.datasets.convert.recording import Format, Recording
 from imitate.datasets.storage.schema import DemoInfo
 from imitate.envs.spaces import Array
-from imitate.errors import InputError, did_you_mean
+from imitate.errors import InputError
 
 __all__ = ["FORMAT"]
 
@@ -166,17 +166,11 @@ def _places(header: Sequence[str], columns: Sequence[str]) -> dict[str, list[int
     if twice := next((name for place, name in enumerate(header) if name in header[:place]), None):
         raise InputError(f"it has two columns {twice!r}: rename one of them")
     at = {name: place for place, name in enumerate(header)}
-    chosen = chosen_columns(columns, _ROLES)
-    for role in _ROLES:
-        known = (_numbered(at, name) for name in (role, *NAMES[role]))
-        names = chosen.get(role) or next(filter(None, known), [])
-        for name in names:
-            if name not in at:
-                raise InputError(
-                    f"it has no column {name!r}{did_you_mean(name, at)}; it has {', '.join(header[:8])}"
-                )
-        if names:
-            chosen[role] = names
+
+    def known(role: str) -> list[str]:
+        return next(filter(None, (_numbered(at, name) for name in (role, *NAMES[role]))), [])
+
+    chosen = columns_of_roles(columns, _ROLES, at, known, "column")
     if "obs" not in chosen or "action" not in chosen:
         raise InputError(
             f"it has columns {', '.join(header[:8])!r}; wanted obs_0 ... and action or action_0 ..., or tell "

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from imitate.datasets.convert.foreign import Notes
 from imitate.envs.spaces import Array
 from imitate.errors import InputError, did_you_mean
 
-__all__ = ["FLAGS", "NAMES", "both_flags", "chosen_columns", "note_unsaid"]
+__all__ = ["FLAGS", "NAMES", "both_flags", "columns_of_roles", "note_unsaid"]
 
 NAMES = {
     "obs": ("obs", "observations", "states"),
@@ -31,13 +31,36 @@ FLAGS = ("terminated", "truncated", "done")
 """The roles of columns that say that an episode ends."""
 
 
-def chosen_columns(texts: Sequence[str], known: Iterable[str]) -> dict[str, list[str]]:
+def columns_of_roles(
+    texts: Sequence[str],
+    roles: Sequence[str],
+    stored: Collection[str],
+    known: Callable[[str], list[str]],
+    what: str,
+) -> dict[str, list[str]]:
+    """The names of the columns of each role that has some: those that `texts` choose, or else those that are `known`.
+
+    Raises InputError for a name that is not `stored`, or if `texts` are no choice of columns. `what` they are, in its
+    message: columns or arrays.
+    """
+    columns = _chosen_columns(texts, roles)
+    for role in roles:
+        names = columns.get(role) or known(role)
+        for name in names:
+            if name not in stored:
+                there = ", ".join(list(stored)[:8])
+                raise InputError(f"it has no {what} {name!r}{did_you_mean(name, stored)}; it has {there}")
+        if names:
+            columns[role] = names
+    return columns
+
+
+def _chosen_columns(texts: Sequence[str], known: Sequence[str]) -> dict[str, list[str]]:
     """`obs=level,velocity action=valve` as {"obs": ["level", "velocity"], "action": ["valve"]}.
 
     Raises InputError unless each text has this form and begins with one of `known`.
     """
     chosen: dict[str, list[str]] = {}
-    known = list(known)
     for text in texts:
         name, equals, columns = text.partition("=")
         if not equals or not columns or "" in columns.split(","):

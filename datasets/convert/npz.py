@@ -14,12 +14,12 @@ import numpy as np
 from imitate.datasets.convert.arrays import Column, Grown, Joined
 from imitate.datasets.convert.ends import Ends, ends_of_flags
 from imitate.datasets.convert.foreign import Notes, most, refused
-from imitate.datasets.convert.named import FLAGS, NAMES, both_flags, chosen_columns, note_unsaid
+from imitate.datasets.convert.named import FLAGS, NAMES, both_flags, columns_of_roles, note_unsaid
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, spans
 from imitate.datasets.convert.recording import Format, Recording
 from imitate.datasets.storage.schema import DemoInfo, info_from_plain, info_to_plain
 from imitate.envs.spaces import Array
-from imitate.errors import InputError, did_you_mean
+from imitate.errors import InputError
 
 __all__ = ["FORMAT"]
 
@@ -127,14 +127,11 @@ def _arrays(
     with zipfile.ZipFile(path) as archive:
         stored = {name.removesuffix(".npy"): name for name in archive.namelist()}
     roles = _ROLES if acted else tuple(role for role in _ROLES if role not in ("action", "expert_action"))
-    names = chosen_columns(columns, roles)
-    for role in roles:
-        known = [name for name in NAMES[role] if name in stored][:1]
-        names |= {role: names.get(role, known)} if names.get(role, known) else {}
-        for name in names.get(role, ()):
-            if name not in stored:
-                there = ", ".join(list(stored)[:8])
-                raise InputError(f"it has no array {name!r}{did_you_mean(name, stored)}; it has {there}")
+
+    def known(role: str) -> list[str]:
+        return [name for name in NAMES[role] if name in stored][:1]
+
+    names = columns_of_roles(columns, roles, stored, known, "array")
     for role in ("obs", "action") if acted else ("obs",):
         if role not in names:
             there = ", ".join(list(stored)[:8])
@@ -142,9 +139,8 @@ def _arrays(
                 f"it has no array {NAMES[role][0]!r}; it has {there}: tell which are the observations and actions, "
                 "such as --columns obs=level,velocity action=valve, or say --no-actions if there are none"
             )
-    return {
-        role: Joined([Column(path, stored[name]) for name in called]) for role, called in names.items()
-    }, names
+    arrays = {role: Joined([Column(path, stored[name]) for name in called]) for role, called in names.items()}
+    return arrays, names
 
 
 def _steps_without_actions(arrays: Mapping[str, Joined]) -> int:
