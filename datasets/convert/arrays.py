@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from imitate.datasets.convert.pieces import side_by_side
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
@@ -80,10 +81,7 @@ class Joined:
 
     def take(self, rows: int) -> Array:
         """The next rows."""
-        parts = [column.take(rows) for column in self._columns]
-        if len(parts) == 1:
-            return parts[0]
-        return np.concatenate([part.reshape(rows, -1) for part in parts], axis=1)
+        return side_by_side([column.take(rows) for column in self._columns])
 
     def all(self) -> Array:
         with self.opened():

@@ -36,7 +36,7 @@ from imitate.datasets.convert.lerobot_meta import (
     row_bytes,
 )
 from imitate.datasets.convert.lerobot_writer import losses, write
-from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked, rows_within
+from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked, rows_within, side_by_side
 from imitate.datasets.convert.recording import Format, Recording
 from imitate.datasets.storage.schema import DemoInfo, info_from_plain
 from imitate.envs.fields import Fields, from_parts, leaves
@@ -190,17 +190,12 @@ class _Rows:
 
     def _joined(self, columns: Rows, steps: int) -> Array:
         """The observations (T, ...)."""
-        observed, space = (
-            {part: columns[key] for key, part in self._observed.parts.items()},
-            self._observed.space,
-        )
-        if space is not None:
-            numbers = {name for name, part, _ in leaves(space) if not part.shape}  # stored as (T, 1)
-            flat = {name: observed[name].reshape(-1) for name in numbers}
-            return from_parts(space, observed | flat, steps)
-        if len(observed) == 1:
-            return next(iter(observed.values()))
-        return np.concatenate([rows.reshape(steps, -1) for rows in observed.values()], axis=1)
+        observed = {part: columns[key] for key, part in self._observed.parts.items()}
+        space = self._observed.space
+        if space is None:
+            return side_by_side([*observed.values()])
+        numbers = {name for name, part, _ in leaves(space) if not part.shape}  # stored as (T, 1)
+        return from_parts(space, observed | {name: observed[name].reshape(-1) for name in numbers}, steps)
 
     def _steps(self) -> Iterator[tuple[int, Rows]]:
         """Blocks of rows with their episode's number, from the Parquet files in order."""

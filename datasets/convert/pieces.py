@@ -3,7 +3,7 @@ episode is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -15,7 +15,18 @@ from imitate.datasets.trajectory import Trajectory
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
-__all__ = ["Episode", "Rows", "assembled", "marked", "pieces_of", "rows_within", "spans", "whole", "within"]
+__all__ = [
+    "Episode",
+    "Rows",
+    "assembled",
+    "marked",
+    "pieces_of",
+    "rows_within",
+    "side_by_side",
+    "spans",
+    "whole",
+    "within",
+]
 
 T = TypeVar("T")
 
@@ -53,6 +64,13 @@ def spans(steps: int, step_bytes: int) -> Iterator[tuple[int, int]]:
     """The steps [start, stop) of each piece."""
     rows = rows_within(step_bytes)
     return ((start, min(start + rows, steps)) for start in range(0, steps, rows))
+
+
+def side_by_side(columns: Sequence[Array]) -> Array:
+    """Columns (n, ...) in one array: a single one as it is, several flat, as rows (n, D)."""
+    if len(columns) == 1:
+        return columns[0]
+    return np.concatenate([column.reshape(len(column), -1) for column in columns], axis=1)
 
 
 def assembled(what: str, parts: Iterable[Rows], notes: Notes, info: Mapping[str, Any]) -> Episode:

@@ -15,7 +15,7 @@ from gymnasium import spaces
 
 from imitate.datasets.convert import hdf5
 from imitate.datasets.convert.foreign import Notes, refused
-from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked, spans
+from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked, side_by_side, spans
 from imitate.datasets.convert.recording import Format, Recording, wide
 from imitate.datasets.convert.robomimic_texts import GYM, Texts, json_object, state_size
 from imitate.datasets.storage.schema import TEXTS, DemoInfo, info_from_plain, info_to_plain
@@ -238,9 +238,7 @@ def _joined(obs: h5py.Group, chosen: Sequence[str], space: Space | None, start: 
     columns = [hdf5.array(hdf5.dataset(obs, name), start, stop) for name in chosen]
     if isinstance(space, Fields):
         return from_parts(space, dict(zip(chosen, columns, strict=True)), stop - start)
-    if len(columns) == 1:
-        return columns[0]
-    return np.concatenate([column.reshape(len(column), -1) for column in columns], axis=1)
+    return side_by_side(columns)
 
 
 def _number(name: str) -> tuple[int, str]:
