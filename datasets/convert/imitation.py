@@ -55,9 +55,8 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]: 
         def episodes() -> Iterator[Episode]:
             number = 0
             for file in files:
-                for batch in (
-                    arrow.parquet(file, rows=1) if file.suffix == ".parquet" else arrow.batches(file)
-                ):
+                is_parquet = file.suffix == ".parquet"
+                for batch in arrow.parquet(file, rows=1) if is_parquet else arrow.batches(file):
                     for row in range(batch.num_rows):
                         with refused(f"{path}: trajectory {number}"):
                             seed = int(seeds[number]) if number < len(seeds) else -1

@@ -117,10 +117,10 @@ def _hdf5_parts(episode: h5py.Group, infos: Any, picked: Picked, jpeg: bool) -> 
     keyed = isinstance(episode.get("observations"), h5py.Group)
     observed = hdf5.group(episode, "observations") if keyed else episode
     parts = episode.get("actions")
-    names = (
-        [f"_index_{place}" for place in range(len(parts))] if isinstance(parts, h5py.Group) else ["actions"]
-    )
-    actions = [hdf5.dataset(parts if isinstance(parts, h5py.Group) else episode, name) for name in names]
+    if isinstance(parts, h5py.Group):  # of a Tuple
+        actions = [hdf5.dataset(parts, f"_index_{place}") for place in range(len(parts))]
+    else:
+        actions = [hdf5.dataset(episode, "actions")]
     steps = len(actions[0]) if actions else 0
     columns = {ours: hdf5.rows_of(episode, theirs, steps) for ours, theirs in _FLAT.items()}
     if isinstance(infos, h5py.Group) and "expert_actions" in infos:
@@ -137,16 +137,16 @@ def _hdf5_parts(episode: h5py.Group, infos: Any, picked: Picked, jpeg: bool) -> 
             if isinstance(space, Fields):
                 return hdf5.group(parent, name)
             if jpeg and is_image(space):
-                return images_of(list(hdf5_rows(parent, name)[start:end]), space)
+                return images_of(list(_jpegs(parent, name)[start:end]), space)
             return hdf5.array(hdf5.rows_of(parent, name, steps + 1), start, end)
 
         rows = {name: hdf5.array(column, start, stop) for name, column in columns.items()}
         taken = [hdf5.array(column, start, stop) for column in actions]
-        rows["actions"] = taken[0] if isinstance(parts, h5py.Dataset) else np.column_stack(taken)
+        rows["actions"] = np.column_stack(taken) if isinstance(parts, h5py.Group) else taken[0]
         yield rows | {"obs": picked.take(observed, get)}
 
 
-def hdf5_rows(parent: h5py.Group, name: str) -> h5py.Dataset:
+def _jpegs(parent: h5py.Group, name: str) -> h5py.Dataset:
     """A dataset of JPEG files: rows of bytes, which may differ in length."""
     found = parent.get(name)
     if not isinstance(found, h5py.Dataset) or found.ndim not in (1, 2):

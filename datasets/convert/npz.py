@@ -94,8 +94,8 @@ def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: boo
                     "obs": piece.obs[min(length, 1) :],
                     "actions": piece.actions,
                     "rewards": piece.rewards,
+                    "expert_actions": piece.labels,
                 }
-                rows["expert_actions"] = piece.labels
                 for name in names:
                     if name not in grown:
                         grown[name] = stack.enter_context(Grown(Path(scratch) / name, rows[name]).opened())
@@ -219,10 +219,8 @@ def _blocks(arrays: Mapping[str, Joined], steps: int) -> Iterator[tuple[Array, A
                 for name, column in opened.items()
             }
             flags = {name: row.reshape(-1).astype(bool) for name, row in rows.items()}
-            known, none = (
-                both_flags({name: flags[name] for name in FLAGS if name in flags}),
-                np.zeros(stop - start, bool),
-            )
+            known = both_flags({name: flags[name] for name in FLAGS if name in flags})
+            none = np.zeros(stop - start, bool)
             terminated, truncated = known.get("terminated", none), known.get("truncated", none)
             ending = terminated | truncated
             if "start" in flags:

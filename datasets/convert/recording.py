@@ -15,6 +15,7 @@ from gymnasium import spaces
 from imitate.datasets.convert.foreign import Notes, refused
 from imitate.datasets.convert.pieces import Episode
 from imitate.datasets.storage.contain import check_env
+from imitate.datasets.storage.fit import outside
 from imitate.datasets.storage.schema import DemoInfo, lowest_actions
 from imitate.envs.make import make_env
 from imitate.envs.spaces import Array, Space
@@ -145,26 +146,35 @@ def _fitted(pieces: Episode, number: int, info: DemoInfo, notes: Notes, clip: bo
     seen = Notes()
     for piece in pieces:
         with refused(f"episode {number}"):
-            arrays: dict[str, Any] = {"obs": typed(piece.obs, info.observation_space, "observations", seen)}
-            if not info.has_actions:
-                arrays |= {"actions": lowest_actions(info.action_space, len(piece)), "expert_actions": None}
+            obs = typed(piece.obs, info.observation_space, "observations", seen)
+            if info.has_actions:
+                actions = typed(piece.actions, info.action_space, "actions", seen)
+                labels = piece.expert_actions
+                labels = None if labels is None else typed(labels, info.action_space, "labels", seen)
             else:
-                arrays["actions"] = typed(piece.actions, info.action_space, "actions", seen)
-            if info.has_actions and piece.expert_actions is not None:
-                arrays["expert_actions"] = typed(piece.expert_actions, info.action_space, "labels", seen)
+                actions, labels = lowest_actions(info.action_space, len(piece)), None
             if clip and info.has_actions and isinstance(info.action_space, spaces.Box):
-                low, high = info.action_space.low, info.action_space.high
-                for name in arrays.keys() & {"actions", "expert_actions"}:
-                    outside = ((arrays[name] < low) | (arrays[name] > high)).any()
-                    seen["actions are clipped to the action space"] += int(outside)
-                    arrays[name] = np.clip(arrays[name], low, high)
+                actions = _clipped(actions, info.action_space, seen)
+                labels = None if labels is None else _clipped(labels, info.action_space, seen)
             rewards = np.asarray(piece.rewards, np.float32)
             seen["rewards are rounded to float32"] += int(not np.array_equal(rewards, piece.rewards))
             unsaid = not (piece.terminated or piece.truncated)
             seen["an episode that ends without a reason counts as truncated"] += int(unsaid)
-            fit = replace(piece, **arrays, rewards=rewards, truncated=piece.truncated or unsaid)
+            fit = replace(
+                piece,
+                obs=obs,
+                actions=actions,
+                rewards=rewards,
+                expert_actions=labels,
+                truncated=piece.truncated or unsaid,
+            )
         yield fit
     notes.update(note for note, count in seen.items() if count)
+
+
+def _clipped(actions: Array, space: spaces.Box, notes: Notes) -> Array:
+    notes["actions are clipped to the action space"] += int(outside(space, actions).any())
+    return np.clip(actions, space.low, space.high)
 
 
 def typed(array: Array, space: Space, what: str, notes: Notes) -> Array:
