@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from itertools import chain, islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import h5py
@@ -363,9 +362,7 @@ class DemoWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _reserve(self, end: int) -> None:
