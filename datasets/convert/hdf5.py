@@ -15,7 +15,7 @@ from imitate.datasets.storage.contain import contained_once
 from imitate.datasets.storage.layout import claim
 from imitate.datasets.storage.opening import check_storage
 from imitate.datasets.storage.schema import FORMAT, damaged
-from imitate.datasets.storage.superblock import SIZE, being_written
+from imitate.datasets.storage.superblock import SIGNATURE, SIZE, being_written
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
@@ -34,7 +34,6 @@ __all__ = [
     "texts",
 ]
 
-_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _ROOM = 4 << 20  # bytes for a chunk that is written again, and for HDF5's own tables
 _MOST_OBJECTS = 1 << 22
 _BYTES_A_SECOND = 1 << 20  # a slow disk and many small objects; bounds how long a damaged file may take
@@ -49,7 +48,7 @@ def is_hdf5(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         start = file.read(SIZE)
-    return start.startswith(_SIGNATURE) and not being_written(start)
+    return start.startswith(SIGNATURE) and not being_written(start)
 
 
 @contextmanager

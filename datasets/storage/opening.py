@@ -14,8 +14,15 @@ from imitate.datasets.storage.contain import contained_once
 from imitate.datasets.storage.layout import FAILED, MOST_FAILED, row_types
 from imitate.datasets.storage.savepoint import lost_power, savepoint_of
 from imitate.datasets.storage.schema import EPISODES, DemoInfo, damaged, read_info
-from imitate.datasets.storage.superblock import SIZE, Settled, being_written, end_of_file, half_open
-from imitate.datasets.storage.zstd import MOST_RATIO, ZSTD, check_frames, register
+from imitate.datasets.storage.superblock import (
+    SIGNATURE,
+    SIZE,
+    Settled,
+    being_written,
+    end_of_file,
+    half_open,
+)
+from imitate.datasets.storage.zstd import MOST_RATIO, ZSTD, check_frames, filters_of, register
 from imitate.envs.spaces import Array
 from imitate.errors import InputError, one_line
 
@@ -180,7 +187,7 @@ def _cut_off(path: Path, why: str) -> InputError:
     how = f"`imitate data repair {path}` restores what {beside.name} beside it knows"
     if not beside.is_file():
         how = f"`imitate data repair` needs {beside.name}, which is not beside it; copy both again, or record it again"
-        if path.stat().st_size and not _superblock(path).startswith(b"\x89HDF\r\n\x1a\n"):
+        if path.stat().st_size and not _superblock(path).startswith(SIGNATURE):
             how = f"`imitate data convert {path} demos.h5` reads other formats, such as CSV"
     return InputError(f"{path} is not a whole HDF5 file ({why}): {how}")
 
@@ -201,7 +208,7 @@ def _check_datasets(file: h5py.File, info: DemoInfo, path: Path, size: int, writ
             raise InputError(f"{name!r} is no dataset; restore it or record it again")
         zstd = name == "obs" and info.compression == "zstd"
         check_storage(dataset, name, size, writing=writing, zstd=zstd)
-        if zstd and ZSTD in _filters(dataset):
+        if zstd and ZSTD in filters_of(dataset):
             check_frames(dataset, name, path)
         if dataset.dtype != dtype or dataset.shape[1:] != shape:
             raise InputError(
@@ -221,7 +228,7 @@ def check_storage(
     layout = dataset.id.get_create_plist()
     if layout.get_external_count() or layout.get_layout() == h5py.h5d.VIRTUAL:
         raise InputError(f"{name!r} takes its data from another file; copy them in")
-    filters = _filters(dataset)
+    filters = set(filters_of(dataset))
     if not filters <= (_FILTERS | {ZSTD} if zstd else _FILTERS) or (filters and name == "episodes"):
         raise InputError(f"{name!r} is compressed with filters {sorted(filters)}; use gzip, or none")
     if dataset.ndim < 1:
@@ -251,9 +258,3 @@ def check_storage(
         raise InputError(
             f"it is not a whole HDF5 file ({name!r} goes beyond its end); restore it or record it again"
         )
-
-
-def _filters(dataset: h5py.Dataset) -> set[int]:
-    """The numbers of a dataset's filters."""
-    layout = dataset.id.get_create_plist()
-    return {layout.get_filter(number)[0] for number in range(layout.get_nfilters())}

@@ -14,8 +14,10 @@ from pathlib import Path
 
 from imitate.errors import InputError
 
-__all__ = ["Settled", "being_written", "end_of_file", "half_open"]
+__all__ = ["SIGNATURE", "SIZE", "Settled", "being_written", "end_of_file", "half_open"]
 
+SIGNATURE = b"\x89HDF\r\n\x1a\n"
+"""The first bytes of every HDF5 file."""
 SIZE = 48
 _VERSION = 8
 _FLAGS = 11  # offset of the consistency flags: 1 is open for writing, 4 is SWMR mode

@@ -12,7 +12,7 @@ import numpy as np
 
 from imitate.errors import InputError, pip_install
 
-__all__ = ["LEVEL", "MOST_RATIO", "ZSTD", "check_frames", "register"]
+__all__ = ["LEVEL", "MOST_RATIO", "ZSTD", "check_frames", "filters_of", "register"]
 
 ZSTD = 32015
 """Zstandard's number in the HDF Group's list of filters."""
@@ -42,14 +42,19 @@ def register(path: str | Path) -> None:
         raise InputError(f"{path}: hdf5plugin has no zstd filter here: install it again")
 
 
+def filters_of(dataset: h5py.Dataset) -> list[int]:
+    """The numbers of a dataset's filters, in the order in which they are applied."""
+    layout = dataset.id.get_create_plist()
+    return [layout.get_filter(number)[0] for number in range(layout.get_nfilters())]
+
+
 def check_frames(dataset: h5py.Dataset, name: str, path: Path) -> None:
     """Raise InputError unless each chunk has a checksum and claims to unpack to the size of a chunk.
 
     The filter allocates what a chunk claims, and HDF5 then reads the size of a chunk from there. It also hides that a
     chunk can't be unpacked; HDF5's checksum shows damage before.
     """
-    layout = dataset.id.get_create_plist()
-    filters = [layout.get_filter(number)[0] for number in range(layout.get_nfilters())]
+    filters = filters_of(dataset)
     if filters != [ZSTD, h5py.h5z.FILTER_FLETCHER32]:
         raise InputError(
             f"{name!r} has filters {filters}, wanted zstd and then HDF5's checksum; record it again"
