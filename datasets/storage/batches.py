@@ -196,14 +196,12 @@ class Shuffler:
         self._cached_at[:] = -1
 
     def _nbytes(self, table: Array, episodes: Array) -> int:
-        lengths = table["length"][episodes]
-        return self._cache.nbytes(int(lengths.sum()), int((lengths + self._stack).sum()))
+        return self._cache.nbytes(*_counts(table, episodes, self._stack))
 
     def _cached(self, table: Array, episodes: Array) -> Array:
         """Places of the steps of `episodes` in the cache; reads those that are missing."""
         missing = np.unique(episodes[self._cached_at[episodes] < 0])
-        lengths = table["length"][missing]
-        self._cache.reserve(int(lengths.sum()), int((lengths + self._stack).sum()))
+        self._cache.reserve(*_counts(table, missing, self._stack))
         for start, stop in _runs(missing):
             self._cached_at[start:stop] = (
                 table["start"][start:stop] - table["start"][start] + len(self._cache)
@@ -249,8 +247,7 @@ def load_transitions(
 ) -> Transitions:
     """The steps of `episodes`, in order. Raises InputError if they take more than `memory_limit` bytes."""
     steps = Steps(columns, frame_stack)
-    lengths = table["length"][episodes]
-    count, rows = int(lengths.sum()), int((lengths + frame_stack).sum())
+    count, rows = _counts(table, episodes, frame_stack)
     copied = 0 if len(episodes) == 1 else count * steps.field_bytes("obs") * (1 if frame_stack == 1 else 2)
     needed = steps.nbytes(count, rows) + copied
     if needed > memory_limit:
@@ -264,6 +261,12 @@ def load_transitions(
     for start, stop in _runs(episodes):
         steps.load(table, *_steps_of(table, start, stop))
     return steps.transitions()
+
+
+def _counts(table: Array, episodes: Array, frame_stack: int) -> tuple[int, int]:
+    """The number of steps of these episodes (indices, or a mask), and of their rows of observations."""
+    lengths = table["length"][episodes]
+    return int(lengths.sum()), int((lengths + frame_stack).sum())
 
 
 def _runs(episodes: Array) -> list[tuple[int, int]]:
