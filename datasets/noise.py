@@ -88,22 +88,18 @@ def dart(learner: Policy, obs: Array, labels: Array, action_space: gym.Space[Any
     Raises InputError if the learner makes no errors.
     """
     actions = learner.act(obs, deterministic=True)
+    if not (actions != labels).any():
+        raise InputError("the learner makes no errors here, so DART has no noise to add: leave --noise out")
     if (discrete := values_of(action_space)) is not None:
         count = float(np.prod(discrete[1], dtype=np.float64))
         differs = np.reshape(actions != labels, (len(labels), -1)).any(axis=1)
         wrong = float(differs.mean()) * count / max(1.0, count - 1)
-        if wrong == 0:
-            raise InputError(
-                "the learner makes no errors here, so DART has no noise to add: leave --noise out"
-            )
         _warn(wrong)
         return f"random:{min(1.0, wrong):.6g}"
     assert isinstance(action_space, spaces.Box)
     spans = (action_space.high - action_space.low) / 2
     errors = (np.asarray(actions, np.float64) - labels) / np.where(spans > 0, spans, 1)
     covariance = errors.T @ errors / len(errors)
-    if not covariance.any():
-        raise InputError("the learner makes no errors here, so DART has no noise to add: leave --noise out")
     _warn(math.sqrt(np.trace(covariance) / len(covariance)))
     return "gaussian:" + json.dumps([[float(f"{number:.6g}") for number in row] for row in covariance])
 
