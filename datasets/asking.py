@@ -11,8 +11,8 @@ import numpy as np
 from gymnasium import spaces
 
 from imitate.datasets.trajectory import Policy
-from imitate.envs.fields import LEAVES, all_finite
-from imitate.envs.spaces import Array, Space, beyond, kind, values_of
+from imitate.envs.fields import LEAVES, all_finite, strays
+from imitate.envs.spaces import Array, Space, beyond, kind
 from imitate.errors import Fault, InputError, raised
 
 __all__ = ["Ask", "Askable", "acting", "asking"]
@@ -142,12 +142,7 @@ def _soundness(space: Space, *, clipped: bool) -> Callable[[Array], bool]:
 
 def _unsound(space: Space, actions: Array) -> Array:
     """Mask (N, *action_shape) of NaN, infinity, and actions outside the space."""
-    if isinstance(space, spaces.Box):
-        return ~(np.isfinite(actions) & (actions >= space.low) & (actions <= space.high))
-    discrete = values_of(space)
-    assert discrete is not None
-    first, count = discrete
-    return np.asarray((actions < first) | (actions >= first + count))
+    return ~np.isfinite(actions) | strays(space, actions)
 
 
 def _cast(given: Any, count: int, space: Space, who: str) -> Array:

@@ -10,8 +10,8 @@ from gymnasium import spaces
 
 from imitate.datasets.storage.schema import EPISODES, DemoInfo
 from imitate.datasets.trajectory import Trajectory
-from imitate.envs.fields import Fields
-from imitate.envs.spaces import Array, Space, values_of
+from imitate.envs.fields import Fields, strays
+from imitate.envs.spaces import Array, Space
 from imitate.errors import InputError
 
 __all__ = ["check_fit", "episode_row", "outside", "stored_rewards"]
@@ -71,14 +71,7 @@ def outside(space: Space, values: Array) -> Array:
             outside(part, values[name]) for name, part in space.items() if not isinstance(part, spaces.Box)
         ]
         return np.any(parts, axis=0) if parts else np.zeros(len(values), bool)
-    discrete = values_of(space)
-    if discrete is not None:
-        first, count = discrete
-        beyond = (values < first) | (values >= first + count)
-    else:
-        assert isinstance(space, spaces.Box)
-        beyond = (values < space.low) | (values > space.high)
-    return np.asarray(beyond.any(axis=tuple(range(1, beyond.ndim))))
+    return np.asarray(strays(space, values).any(axis=tuple(range(1, values.ndim))))
 
 
 def stored_rewards(rewards: Array) -> Array:

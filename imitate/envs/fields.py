@@ -28,6 +28,7 @@ __all__ = [
     "misfit",
     "part_of",
     "rows_of",
+    "strays",
     "values_of",
 ]
 
@@ -142,16 +143,11 @@ def _fill(rows: Array, space: Fields, obs: Any, what: str) -> None:
             raise Fault(
                 f"{inner} has shape {value.shape} and type {value.dtype}: wanted numbers of shape {part.shape}"
             )
-        if wrong := misfit(value, part):
-            raise Fault(f"{inner} {wrong}")
-        if (discrete := values_of(part)) is not None:
-            first, count = discrete
-            beyond = (value < first) | (value >= first + count)
-            if beyond.any():
-                got, low, size = (
-                    np.broadcast_to(each, value.shape)[beyond][0] for each in (value, first, count)
-                )
-                raise Fault(f"{inner} holds {got:g}, wanted {low} to {low + size - 1}")
+        if reason := misfit(value, part):
+            raise Fault(f"{inner} {reason}")
+        if (discrete := values_of(part)) is not None and (wrong := strays(part, value)).any():
+            got, low, size = (np.broadcast_to(each, value.shape)[wrong][0] for each in (value, *discrete))
+            raise Fault(f"{inner} holds {got:g}, wanted {low} to {low + size - 1}")
         rows[name] = value
 
 
@@ -188,6 +184,17 @@ def values_of(space: Space) -> tuple[Any, Any] | None:
     if isinstance(space, spaces.MultiBinary):
         return np.zeros(space.shape, np.int64), np.full(space.shape, 2)
     return None
+
+
+def strays(space: Space, values: Array) -> Array:
+    """Mask (..., *shape) of the numbers (..., *shape) that are below or above those of a space without parts; NaN is
+    neither."""
+    if isinstance(space, spaces.Box):
+        return np.asarray((values < space.low) | (values > space.high))
+    discrete = values_of(space)
+    assert discrete is not None
+    first, count = discrete
+    return np.asarray((values < first) | (values >= first + count))
 
 
 def misfit(array: Array, space: Space) -> str:
