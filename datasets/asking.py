@@ -150,11 +150,8 @@ def _cast(given: Any, count: int, space: Space, who: str) -> Array:
     wanted = (count, *(space.shape or ()))
     try:
         array = np.asarray(given)
-    except (
-        TypeError,
-        ValueError,
-        RuntimeError,
-    ):  # rows of different lengths, tensors with a gradient or on a GPU
+    # Rows of different lengths, tensors with a gradient or on a GPU.
+    except (TypeError, ValueError, RuntimeError):
         array = np.array(None)
     if array.dtype.kind not in "biuf":
         hint = "; of SB3's predict, return the first element" if isinstance(given, tuple) else ""

@@ -48,9 +48,8 @@ class Stats:
         self._numbers += values.size // values.shape[-1]
         thin = values[:, ::_PIXELS_APART, ::_PIXELS_APART] if pixels else values
         thin = thin.reshape(-1, values.shape[-1])
-        self._sample.append(
-            thin[-self._thinned % self._every :: self._every]
-        )  # each n-th row of all, not of a block
+        # Each n-th row of all, not of a block.
+        self._sample.append(thin[-self._thinned % self._every :: self._every])
         self._thinned += len(thin)
         if sum(map(len, self._sample)) > _LARGEST_SAMPLE:
             self._sample, self._every = [np.concatenate(self._sample)[::2]], 2 * self._every

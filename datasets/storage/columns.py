@@ -40,9 +40,8 @@ class Column:
         self.starts = [0]
         """(files,) number of the first row in each file."""
         self._parts = parts
-        self._paths = [
-            part.file.filename for part in parts
-        ]  # asking HDF5 at every read would take a quarter of the time
+        # Kept, since asking HDF5 at every read would take a quarter of the time.
+        self._paths = [part.file.filename for part in parts]
         self._space = space
 
     @property

@@ -312,9 +312,8 @@ def damaged(path: str | Path, what: str, source: h5py.File | h5py.Dataset | None
         message = str(error)
         raise InputError(message if str(path) in message else f"{path}: {message}") from error
     except Exception as error:
-        if (
-            source is not None and not source
-        ):  # asking beforehand would take a quarter of the time of a short read
+        # Asking beforehand would take a quarter of the time of a short read.
+        if source is not None and not source:
             raise closed(path) from error
         raise InputError(
             f"{path}: {what} can't be read ({one_line(error)}): the file is damaged; restore it or record it again"

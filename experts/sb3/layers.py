@@ -126,9 +126,8 @@ def compiled(network: nn.Sequential) -> Callable[[Any], Array]:
         if not plain or len(values) > _FEW_ROWS:
             with torch.inference_mode():
                 return np.asarray(network(tensors_of(values)))
-        with np.errstate(
-            over="ignore", invalid="ignore"
-        ):  # extreme observations are the environment's responsibility
+        # Extreme observations are the environment's responsibility.
+        with np.errstate(over="ignore", invalid="ignore"):
             for step in steps:
                 values = step(values)
         return np.asarray(values)

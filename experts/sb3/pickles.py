@@ -32,6 +32,10 @@ class Global:
     name: str
 
 
+_RECONSTRUCTORS = (Global("copyreg", "_reconstructor"), Global("copy_reg", "_reconstructor"))
+"""Functions that protocols 0 and 1 call to make an object of the class that is their first argument."""
+
+
 @dataclass(eq=False)
 class Record:
     """An object that was not built: the function, its arguments, and the state that it would get."""
@@ -45,10 +49,7 @@ class Record:
     def class_name(self) -> str:
         """The class's bare name, such as `Box` for `gym.spaces.box.Box`; empty if it is not a plain class."""
         function = self.function
-        if function in (
-            Global("copyreg", "_reconstructor"),
-            Global("copy_reg", "_reconstructor"),
-        ):  # protocols 0, 1
+        if function in _RECONSTRUCTORS:
             function = self.args[0] if self.args else None
         return function.name if isinstance(function, Global) else ""
 

@@ -40,17 +40,16 @@ class Memory:
         terminated[-1] = piece.terminated
         arrays = {
             "obs": piece.obs,
-            "row": self._rows
-            + np.arange(len(piece)),  # index of a step's observation; the next one is its successor's
+            # Index of a step's observation; the next one is its successor's.
+            "row": self._rows + np.arange(len(piece)),
             "actions": piece.actions,
             "rewards": piece.rewards,
             "terminated": terminated,
             "experts": experts_steps(piece),
         }
         new = {name: torch.from_numpy(np.array(array)).to(self._device) for name, array in arrays.items()}
-        new["labels"] = torch.cat([torch.from_numpy(np.array(piece.labels)), last_label.cpu()]).to(
-            self._device
-        )
+        labels = torch.cat([torch.from_numpy(np.array(piece.labels)), last_label.cpu()])
+        new["labels"] = labels.to(self._device)
         self._new.append(new)
         self._rows += len(piece.obs)
         self._count += len(piece)

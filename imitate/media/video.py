@@ -167,9 +167,8 @@ class _Filmed(gym.Wrapper[Any, Any, Any, Any]):
 
 def _picture(env: gym.Env[Any, Any]) -> Array:
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # pygame warns at import about setuptools, CPU features, missing fonts
+        # pygame warns at import about setuptools, CPU features, missing fonts.
+        warnings.simplefilter("ignore")
         frame = env.render()
     return np.ascontiguousarray(frame, np.uint8)
 
