@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Literal, Self, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from gymnasium.spaces import Box
@@ -127,7 +127,12 @@ def collect(
         over[seed] += 1
         skipped.append(fault)
 
-    with writer, _Meter(writer, episodes, steps, progress, report) as meter:
+    def recorded() -> int:
+        return len(writer) if steps is None else writer.num_steps
+
+    unit = "episodes" if steps is None else "steps"
+    with writer, tqdm(total=steps or episodes, unit=unit, disable=not progress, dynamic_ncols=True) as bar:
+        bar.update(recorded())
         over.update(writer.reader().table["seed"].tolist())
         most = _MOST_IN_A_ROW * envs.num_envs  # all begin again after a failure
         strays = False
@@ -135,7 +140,9 @@ def collect(
             writer.append(trajectory)  # which checks that it fits `info`
             strays = strays or _said_to_stray(trajectory, info)
             over[int(trajectory.info["seed"])] += 1
-            meter.show()
+            bar.update(recorded() - bar.n)
+            if report is not None:
+                report(recorded())
         if skipped and not len(writer):
             raise Fault(f"all {len(skipped)} episodes failed; the last time {skipped[-1]}") from skipped[-1]
     return DemoReader(out)
@@ -223,39 +230,6 @@ def _part(episodes: int | None, steps: int | None, shard: tuple[int, int]) -> tu
         None if episodes is None else len(range(number, episodes, shards)),
         None if steps is None else -(-steps // shards),
     )
-
-
-class _Meter:
-    """Shows the number of recorded episodes or steps: with a bar on standard error, and through `report`."""
-
-    def __init__(
-        self,
-        writer: DemoWriter,
-        episodes: int | None,
-        steps: int | None,
-        progress: bool,
-        report: Callable[[int], None] | None,
-    ) -> None:
-        self._writer, self._in_steps, self._report = writer, episodes is None, report
-        unit = "steps" if self._in_steps else "episodes"
-        self._bar = tqdm(total=steps or episodes, unit=unit, disable=not progress, dynamic_ncols=True)
-        self._bar.update(self._recorded)
-
-    @property
-    def _recorded(self) -> int:
-        return self._writer.num_steps if self._in_steps else len(self._writer)
-
-    def show(self) -> None:
-        """Update the number; call it whenever an episode has been recorded."""
-        self._bar.update(self._recorded - self._bar.n)
-        if self._report is not None:
-            self._report(self._recorded)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.close()
 
 
 class _Watched:
