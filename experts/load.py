@@ -15,7 +15,7 @@ import gymnasium as gym
 
 from imitate.datasets.asking import acting
 from imitate.datasets.play import RandomPolicy
-from imitate.envs.make import check_id, make_env, resolve_env_id
+from imitate.envs.make import check_id, resolve_env_id, spaces_of
 from imitate.envs.spaces import Array
 from imitate.envs.trust import bare_id, import_typed
 from imitate.errors import InputError, did_you_mean, raised
@@ -300,10 +300,7 @@ def _named_environment(asked: Asked) -> tuple[str, dict[str, Any], Spaces]:
         raise InputError(f"expert {asked.spec!r} is for no environment in particular: name one with --env")
     env_kwargs = dict(asked.env_kwargs or {})
     env_id = resolve_env_id(asked.env_id)
-    env = make_env(env_id, env_kwargs)
-    made = env.observation_space, env.action_space
-    env.close()
-    return env_id, env_kwargs, made
+    return env_id, env_kwargs, spaces_of(env_id, env_kwargs)
 
 
 def _is_home(module: str, env_id: str | None) -> bool:

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from imitate.datasets.storage.contain import check_env
-from imitate.envs.make import make_env, resolve_env_id
+from imitate.envs.make import resolve_env_id, spaces_of
 from imitate.errors import InputError, one_line
 from imitate.experts.sb3.goals import seen_of_goals
 from imitate.experts.sb3.layers import ONE, ZERO
@@ -140,12 +140,9 @@ def spaces_here(
         env_id = resolve_env_id(env_id)
         if not typed:
             check_env(env_id, env_kwargs)
-        env = make_env(env_id, env_kwargs)
+        return env_id, spaces_of(env_id, env_kwargs), ""
     except Exception as error:  # a foreign environment, with keywords from a file
         return env_id, None, one_line(error)[:300]
-    made = env.observation_space, env.action_space
-    env.close()
-    return env_id, made, ""
 
 
 def trained_spaces(agent: Agent, env: Spaces | None, source: str, env_id: str) -> Spaces:

@@ -14,7 +14,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from imitate.envs.make import MAX_EPISODE_STEPS, make_env
+from imitate.envs.make import MAX_EPISODE_STEPS, spaces_of
 from imitate.envs.spaces import Array
 from imitate.errors import InputError, one_line
 
@@ -35,10 +35,7 @@ class EnvPool:
     """
 
     def __init__(self, env_id: str, num_envs: int, *, num_threads: int | None = None) -> None:
-        env = make_env(env_id)
-        self.single_observation_space = env.observation_space
-        self.single_action_space = env.action_space
-        env.close()
+        self.single_observation_space, self.single_action_space = spaces_of(env_id)
         self._limit = gym.spec(env_id).max_episode_steps or MAX_EPISODE_STEPS
         num_threads = num_threads or max(min(num_envs // 16, os.cpu_count() or 1), 1)
         # One more than the limit, so that the pool itself never truncates an episode.
@@ -101,18 +98,17 @@ def knows(env_id: str) -> bool:
     if env_id not in envpool.list_all_envs():
         return False
     try:
-        env = make_env(env_id)
+        observations, actions = spaces_of(env_id)
     except InputError:  # gymnasium's version, on which policies are evaluated, is unusable
         return False
-    env.close()
     with warnings.catch_warnings():  # about bounds that are rounded to float32
         warnings.simplefilter("ignore")
-        theirs = envpool.make_spec(env_id).gymnasium_observation_space
-        actions = envpool.make_spec(env_id).gymnasium_action_space
-    if env.observation_space.dtype == np.uint8:
+        theirs = envpool.make_spec(env_id)
+        their_observations, their_actions = theirs.gymnasium_observation_space, theirs.gymnasium_action_space
+    if observations.dtype == np.uint8:
         return False
-    same = type(theirs) is type(env.observation_space) and theirs.shape == env.observation_space.shape
-    return same and _same_actions(actions, env.action_space)
+    same = type(their_observations) is type(observations) and their_observations.shape == observations.shape
+    return same and _same_actions(their_actions, actions)
 
 
 def _same_actions(theirs: Any, ours: Any) -> bool:
