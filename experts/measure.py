@@ -17,7 +17,7 @@ import numpy as np
 from imitate.datasets.evaluation import evaluate
 from imitate.datasets.play import RandomPolicy
 from imitate.datasets.trajectory import Policy
-from imitate.envs.make import make_env
+from imitate.envs.make import make_env, spaces_of
 from imitate.errors import InputError
 from imitate.files import cache_folder, read_json, versions, write_json
 
@@ -36,8 +36,11 @@ class Measured:
     random_mean: float
 
 
+_SIMULATORS = ("gymnasium", "numpy", "ale-py", "mujoco", "pybullet", "box2d")
+
+
 @dataclass(frozen=True)
-class _Entry:
+class _Result:
     """The content of a cache file."""
 
     mean: float
@@ -64,12 +67,21 @@ def measure(
     source = fingerprint(env_id, env_kwargs)
     task = f"{env_id} {json.dumps(dict(env_kwargs), sort_keys=True, default=str)} {source} {episodes} {seed}"
 
-    def played(player: Policy | None, name: str) -> tuple[float, float]:
+    def result(name: str, player: Callable[[], Policy]) -> _Result:
         path = _place(f"{name} {task}") if source and name else None
-        return _recalled(path, lambda: _play(player, env_id, env_kwargs, episodes, seed, num_envs), remeasure)
+        if path is not None and not remeasure and (known := _recalled(path)) is not None:
+            return known
+        found = evaluate(
+            player(), env_id, episodes=episodes, seed=seed, env_kwargs=env_kwargs, num_envs=num_envs
+        )
+        measured = _Result(found.mean, found.std)
+        if path is not None:
+            _remember(path, measured)
+        return measured
 
-    (mean, std), (random_mean, _) = played(policy, weights), played(None, "random")
-    return Measured(mean, std, episodes, random_mean)
+    expert = result(weights, lambda: policy)
+    random = result("random", lambda: RandomPolicy(spaces_of(env_id, env_kwargs)[1], seed))
+    return Measured(expert.mean, expert.std, episodes, random.mean)
 
 
 def fingerprint(env_id: str, env_kwargs: Mapping[str, Any]) -> str:
@@ -81,14 +93,12 @@ def fingerprint(env_id: str, env_kwargs: Mapping[str, Any]) -> str:
         registered = [
             repr(value) for value in (env.spec and env.spec.kwargs, env.spec and env.spec.max_episode_steps)
         ]
-        layers: list[type] = []
-        layer: Any = env
-        while isinstance(layer, gym.Wrapper):
-            layers += type(layer).__mro__
-            layer = layer.env
-        layers += type(layer).__mro__
+        layers: list[Any] = [env]
+        while isinstance(layers[-1], gym.Wrapper):
+            layers.append(layers[-1].env)
+        classes = {each for layer in layers for each in type(layer).__mro__}
         files = {
-            inspect.getfile(each) for each in layers if each.__module__ not in ("builtins", "typing", "abc")
+            inspect.getfile(each) for each in classes if each.__module__ not in ("builtins", "typing", "abc")
         }
         sources = [Path(file).read_bytes() for file in sorted(files)]
     except (TypeError, OSError):
@@ -100,9 +110,6 @@ def fingerprint(env_id: str, env_kwargs: Mapping[str, Any]) -> str:
     for content in sources:
         digest.update(hashlib.sha256(content).digest())
     return digest.hexdigest()
-
-
-_SIMULATORS = ("gymnasium", "numpy", "ale-py", "mujoco", "pybullet", "box2d")
 
 
 def verdict(measured: Measured, published: float | None) -> str | None:
@@ -124,17 +131,6 @@ def verdict(measured: Measured, published: float | None) -> str | None:
     return None
 
 
-def _play(
-    policy: Policy | None, env_id: str, env_kwargs: Mapping[str, Any], episodes: int, seed: int, num_envs: int
-) -> tuple[float, float]:
-    if policy is None:
-        env = make_env(env_id, env_kwargs)
-        policy = RandomPolicy(env.action_space, seed)
-        env.close()
-    found = evaluate(policy, env_id, episodes=episodes, seed=seed, env_kwargs=env_kwargs, num_envs=num_envs)
-    return found.mean, found.std
-
-
 def _place(key: str) -> Path | None:
     try:
         return cache_folder("measured") / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
@@ -143,19 +139,17 @@ def _place(key: str) -> Path | None:
         return None
 
 
-def _recalled(
-    path: Path | None, play: Callable[[], tuple[float, float]], remeasure: bool
-) -> tuple[float, float]:
-    if path is not None and path.is_file() and not remeasure:
-        try:
-            entry = read_json(path, _Entry, limit=4096)
-            return entry.mean, entry.std
-        except (OSError, InputError) as error:
-            logger.info("%s: measuring again", error)
-    mean, std = play()
-    if path is not None:
-        try:
-            write_json(path, {"mean": mean, "std": std})
-        except OSError as error:
-            logger.info("the measured return is not kept: %s", error)
-    return mean, std
+def _recalled(path: Path) -> _Result | None:
+    """The result in a cache file; None if there is none, or it can't be read."""
+    try:
+        return read_json(path, _Result, limit=4096) if path.is_file() else None
+    except (OSError, InputError) as error:
+        logger.info("%s: measuring again", error)
+        return None
+
+
+def _remember(path: Path, result: _Result) -> None:
+    try:
+        write_json(path, vars(result))
+    except OSError as error:
+        logger.info("the measured return is not kept: %s", error)
