@@ -21,21 +21,25 @@ _LARGEST_LITERAL = 2_000  # characters of a dictionary in a string
 
 def wrappers_of(config: Mapping[str, Any]) -> list[str]:
     """Names of the wrappers that change observations: the zoo's `env_wrapper`, and frame stacks."""
-    named = config.get("env_wrapper")
-    each = named if isinstance(named, list) else [named] if named else []
-    names = [str(next(iter(entry), "")) if isinstance(entry, dict) else str(entry) for entry in each]
-    return names + (["frame_stack"] if config.get("frame_stack") else [])
+    return [name for name, _ in _wrappers(config)] + (["frame_stack"] if config.get("frame_stack") else [])
 
 
 def time_feature_of(config: Mapping[str, Any]) -> bool | None:
     """True if the remaining time that the agent observed in training counted down, False if it was constant
     (`test_mode`), None if it was not observed."""
-    named = config.get("env_wrapper")
-    for entry in named if isinstance(named, list) else [named]:
-        name, options = next(iter(entry.items()), ("", {})) if isinstance(entry, dict) else (str(entry), {})
+    for name, options in _wrappers(config):
         if name.endswith("TimeFeatureWrapper"):
             return not (isinstance(options, dict) and options.get("test_mode"))
     return None
+
+
+def _wrappers(config: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Name and options of each `env_wrapper`: one or a list, by name or as {name: options}."""
+    named = config.get("env_wrapper")
+    each = named if isinstance(named, list) else [named] if named else []
+    return [
+        next(iter(entry.items()), ("", {})) if isinstance(entry, dict) else (str(entry), {}) for entry in each
+    ]
 
 
 def is_normalised(config: Mapping[str, Any]) -> bool:
