@@ -84,9 +84,9 @@ def write_folder(
     Raises InputError for an agent that could not be loaded again.
     """
     kept = {name: tensor.detach().cpu() for name, tensor in tensors.items() if "_target." not in name}
-    spaces_as_json = [
+    observation_space, action_space = (
         space_to_json(as_fields(space)) for space in (spec.observation_space, spec.action_space)
-    ]
+    )
     build_networks(spec, kept, normalisation)  # check that it can be loaded again before writing
     weights = safetensors.torch.save({name: tensor.clone().contiguous() for name, tensor in kept.items()})
     whole = {
@@ -98,8 +98,8 @@ def write_folder(
             for name, value in vars(spec).items()
             if name not in ("algorithm", "observation_space", "action_space", "columns")
         },
-        "observation_space": spaces_as_json[0],
-        "action_space": spaces_as_json[1],
+        "observation_space": observation_space,
+        "action_space": action_space,
         "normalisation": None if normalisation is None else normalisation.to_json(),
         "sha256": hashlib.sha256(weights).hexdigest(),
         "versions": versions(),

@@ -11,7 +11,7 @@ __all__ = ["best_published", "published"]
 
 
 def published() -> dict[str, dict[str, list[float]]]:
-    """[mean, std] by algorithm, in lower case, and environment."""
+    """[mean, std], or [mean] alone, by algorithm, in lower case, and environment."""
     table: dict[str, dict[str, list[float]]] = tomllib.loads(
         (resources.files("imitate.experts") / "published.toml").read_text("utf-8")
     )

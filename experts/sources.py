@@ -60,7 +60,7 @@ class Found:
     vecnormalize: Path | None = None
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
-    results: Mapping[str, Any] = field(default_factory=dict)
+    results: Mapping[str, float] = field(default_factory=dict)
     revision: str | None = None
 
 
@@ -204,7 +204,7 @@ class _Results:
     std_reward: float | None = None
 
 
-def _read_results(path: Path) -> dict[str, Any]:
+def _read_results(path: Path) -> dict[str, float]:
     try:
         results = vars(read_json(path, _Results, limit=LARGEST_TEXT))
     except (OSError, InputError):

@@ -200,11 +200,7 @@ def _registered(env_id: str) -> str:
 def published_of(algorithm: str, env_id: str, found: Found, source: str) -> tuple[float | None, float | None]:
     """Mean and standard deviation as published: in the zoo's benchmark, or in results.json on the hub."""
     if source.startswith("zoo:"):
-        reported: list[Any] = list(published().get(algorithm.lower(), {}).get(env_id, []))
+        mean, std, *_ = [*published().get(algorithm.lower(), {}).get(env_id, []), None, None]
     else:
-        reported = [found.results.get("mean_reward"), found.results.get("std_reward")]
-    mean, std, *_ = [float(figure) if isinstance(figure, int | float) else None for figure in reported] + [
-        None,
-        None,
-    ]
+        mean, std = found.results.get("mean_reward"), found.results.get("std_reward")
     return mean, std

@@ -117,10 +117,9 @@ class FittedQ(nn.Module):
         """
         for piece in pieces:
             index = self.memory.pieces
-            if not piece.terminated and index == len(self._asked):
-                self._asked.append(torch.from_numpy(np.array(ask(piece.obs[-1:]), piece.labels.dtype)))
-            elif index == len(self._asked):
-                self._asked.append(torch.from_numpy(piece.labels[-1:].copy()))
+            if index == len(self._asked):  # otherwise a checkpoint had it
+                label = piece.labels[-1:] if piece.terminated else ask(piece.obs[-1:])
+                self._asked.append(torch.from_numpy(np.array(label, piece.labels.dtype)))
             self.memory.append(piece, self._asked[index])
             if index >= int(self.observed):
                 self.observe(piece)
