@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from importlib import import_module
-from inspect import signature
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
-
-from imitate.datasets.asking import acting
-from imitate.datasets.play import RandomPolicy
-from imitate.envs.make import check_id, resolve_env_id, spaces_of
-from imitate.envs.spaces import Array
-from imitate.envs.trust import bare_id, import_typed
-from imitate.errors import InputError, did_you_mean, raised
+from imitate.envs.make import check_id
+from imitate.errors import InputError, did_you_mean
+from imitate.experts.callables import controller, from_callable, random_expert
 from imitate.experts.expert import Expert
 from imitate.experts.find import find_agent
 from imitate.experts.folder import StoredExpert, read_folder
@@ -50,10 +43,6 @@ _IN_FOLDERS = (
     "policy/policy.safetensors",
 )
 """Files of an expert's folder or a run from which an expert is loaded."""
-
-_FACTORY = (
-    "wanted a function without arguments that returns an object with act(obs), or a function of observations"
-)
 
 
 def load_expert(
@@ -88,19 +77,19 @@ def load_expert(
     if found is not None:
         return _from_found_folder(found, asked)
     if asked.spec in CONTROLLERS:
-        return _controller(asked)
+        return controller(asked)
     folder = _bundled(asked.spec) or carried.get(asked.spec, Path(asked.spec))
     if folder.is_dir():
         return _from_folder(folder, asked)
     if asked.spec == "random":
-        return _random(asked)
+        return random_expert(asked)
     if asked.spec == "human":
         raise InputError(
             "a person is the expert of `imitate train dagger --expert human`, and records with `imitate collect human` "
             "(--intervene RUN corrects a run); nothing else can ask one"
         )
     if is_callable(asked.spec):
-        return _from_callable(asked)
+        return from_callable(asked)
     raise InputError(
         f"no expert {asked.spec!r}{did_you_mean(asked.spec, known_experts())}: wanted a bundled name, zoo:ALGO/ENV, "
         "hub:ORG/REPO, an SB3 .zip, an expert's folder, a run, module:make_expert or random"
@@ -237,86 +226,3 @@ def _from_run(folder: Path, asked: Asked) -> Expert:
         gamma=None if oracle is None else oracle.gamma,
         runnable=runnable,
     )
-
-
-def _controller(asked: Asked) -> Expert:
-    if bare_id(asked.env_id or asked.spec) != asked.spec:
-        raise InputError(f"{asked.spec} is not for {asked.env_id}: it is a controller of that one task")
-    module, _, name = CONTROLLERS[asked.spec].partition(":")
-    env_id, env_kwargs, env = _named_environment(replace(asked, env_id=asked.env_id or asked.spec))
-    policy = getattr(import_module(module), name)()
-    return Expert(env_id, env_kwargs, "controller", asked.spec, "", *env, policy=policy)
-
-
-def _random(asked: Asked) -> Expert:
-    env_id, env_kwargs, env = _named_environment(asked)
-    return Expert(env_id, env_kwargs, "random", asked.spec, "", *env, policy=RandomPolicy(env[1]))
-
-
-def _from_callable(asked: Asked) -> Expert:
-    module, name = import_typed(asked.spec), asked.spec.rpartition(":")[2]
-    if _is_home(module.__name__, asked.env_id):
-        asked = replace(asked, env_id=f"{module.__name__}:{asked.env_id}")  # which says how to find it again
-    env_id, env_kwargs, env = _named_environment(asked)
-    make = getattr(module, name, None)
-    if not callable(make):
-        raise InputError(f"{asked.spec}: {module.__name__} has no callable {name!r}, {_FACTORY}")
-    if not _takes_nothing(make):
-        raise InputError(f"{asked.spec} needs arguments: {_FACTORY}")
-    try:
-        made = make()
-    except (InputError, KeyboardInterrupt):
-        raise
-    except BaseException as error:  # a driver may raise SystemExit
-        raise raised(asked.spec, error) from error
-    if not (hasattr(made, "act") or callable(made)):
-        hint = (
-            ", such as lambda obs: model.predict(obs, deterministic=True)[0]"
-            if hasattr(made, "predict")
-            else ""
-        )
-        raise InputError(f"{asked.spec} returned a {type(made).__name__}: {_FACTORY}{hint}")
-    if callable(getattr(made, "reset", None)):
-        logger.warning(
-            "%s has a method reset, which nobody calls: its answers must depend on the observations alone, so what it "
-            "remembers belongs into these",
-            asked.spec,
-        )
-    return Expert(env_id, env_kwargs, "custom", asked.spec, "", *env, policy=_Own(made), reproducible=False)
-
-
-def _takes_nothing(make: Callable[[], Any]) -> bool:
-    try:
-        signature(make).bind()
-    except TypeError:
-        return False
-    except ValueError:  # written in C
-        return True
-    return True
-
-
-def _named_environment(asked: Asked) -> tuple[str, dict[str, Any], Spaces]:
-    if asked.env_id is None:
-        raise InputError(f"expert {asked.spec!r} is for no environment in particular: name one with --env")
-    env_kwargs = dict(asked.env_kwargs or {})
-    env_id = resolve_env_id(asked.env_id)
-    return env_id, env_kwargs, spaces_of(env_id, env_kwargs)
-
-
-def _is_home(module: str, env_id: str | None) -> bool:
-    """True if the environment's class is in the package of this module, whose import registers it."""
-    entry = getattr(gym.registry.get(env_id or ""), "entry_point", None)
-    home = entry if isinstance(entry, str) else getattr(entry, "__module__", "")
-    return home.replace(":", ".").partition(".")[0] == module.partition(".")[0]
-
-
-class _Own:
-    """A user's policy or function of observations. Its randomness can be seeded only if it has a method `seed`."""
-
-    def __init__(self, made: Any) -> None:
-        self._act = acting(made)
-        self.seed = getattr(made, "seed", lambda seed: None)  # noqa: ARG005
-
-    def act(self, obs: Array, *, deterministic: bool = True) -> Array:
-        actions: Array = self._act(obs, deterministic)
-        return actions
