@@ -31,6 +31,7 @@ _FACTORY = (
 
 
 def controller(asked: Asked) -> Expert:
+    """The bundled controller of a task. Raises InputError for another task."""
     if bare_id(asked.env_id or asked.spec) != asked.spec:
         raise InputError(f"{asked.spec} is not for {asked.env_id}: it is a controller of that one task")
     module, _, name = CONTROLLERS[asked.spec].partition(":")
@@ -40,11 +41,16 @@ def controller(asked: Asked) -> Expert:
 
 
 def random_expert(asked: Asked) -> Expert:
+    """Random actions in the environment that was asked for."""
     env_id, env_kwargs, env = _named_environment(asked)
     return Expert(env_id, env_kwargs, "random", asked.spec, "", *env, policy=RandomPolicy(env[1]))
 
 
 def from_callable(asked: Asked) -> Expert:
+    """The policy that `module:make_expert` returns.
+
+    Raises InputError if it returns something else, and a `Fault` if it raises.
+    """
     module, name = import_typed(asked.spec), asked.spec.rpartition(":")[2]
     if _is_home(module.__name__, asked.env_id):
         asked = replace(asked, env_id=f"{module.__name__}:{asked.env_id}")  # which says how to find it again
@@ -61,12 +67,10 @@ def from_callable(asked: Asked) -> Expert:
     except BaseException as error:  # a driver may raise SystemExit
         raise raised(asked.spec, error) from error
     if not (hasattr(made, "act") or callable(made)):
-        hint = (
-            ", such as lambda obs: model.predict(obs, deterministic=True)[0]"
-            if hasattr(made, "predict")
-            else ""
+        hint = ", such as lambda obs: model.predict(obs, deterministic=True)[0]"
+        raise InputError(
+            f"{asked.spec} returned a {type(made).__name__}: {_FACTORY}{hint if hasattr(made, 'predict') else ''}"
         )
-        raise InputError(f"{asked.spec} returned a {type(made).__name__}: {_FACTORY}{hint}")
     if callable(getattr(made, "reset", None)):
         logger.warning(
             "%s has a method reset, which nobody calls: its answers must depend on the observations alone, so what it "

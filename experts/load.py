@@ -44,6 +44,9 @@ _IN_FOLDERS = (
 )
 """Files of an expert's folder or a run from which an expert is loaded."""
 
+carried: dict[str, Path] = {}
+"""Places to read instead of names: see `carry`."""
+
 
 def load_expert(
     spec: str | Path,
@@ -94,10 +97,6 @@ def load_expert(
         f"no expert {asked.spec!r}{did_you_mean(asked.spec, known_experts())}: wanted a bundled name, zoo:ALGO/ENV, "
         "hub:ORG/REPO, an SB3 .zip, an expert's folder, a run, module:make_expert or random"
     )
-
-
-carried: dict[str, Path] = {}
-"""See `carry`."""
 
 
 def expert_files(spec: str) -> dict[str, Path]:
