@@ -89,54 +89,38 @@ class BalancingPlate(gym.Env[NDArray[np.float32], np.int64]):
         self.action_space = spaces.Discrete(4)
         self.render_mode = render_mode
         self._world = World(TIME_STEP)
-        client = self._world.client
         self._plate = self._world.load(self._kind.urdf)
         for joint in _JOINTS:  # otherwise PyBullet's default motors hold the hinges still
-            pybullet.setJointMotorControl2(
-                self._plate, joint, pybullet.VELOCITY_CONTROL, force=0.0, physicsClientId=client
-            )
-        shape = pybullet.createCollisionShape(
-            pybullet.GEOM_SPHERE, radius=self._kind.ball_radius, physicsClientId=client
+            self._world.setJointMotorControl2(self._plate, joint, pybullet.VELOCITY_CONTROL, force=0.0)
+        shape = self._world.createCollisionShape(pybullet.GEOM_SPHERE, radius=self._kind.ball_radius)
+        look = self._world.createVisualShape(
+            pybullet.GEOM_SPHERE, radius=self._kind.ball_radius, rgbaColor=(0.85, 0.2, 0.15, 1.0)
         )
-        look = pybullet.createVisualShape(
-            pybullet.GEOM_SPHERE,
-            radius=self._kind.ball_radius,
-            rgbaColor=(0.85, 0.2, 0.15, 1.0),
-            physicsClientId=client,
-        )
-        self._ball = pybullet.createMultiBody(
-            BALL_MASS, shape, look, (0.0, 0.0, _TOP + self._kind.ball_radius), physicsClientId=client
+        self._ball = self._world.createMultiBody(
+            BALL_MASS, shape, look, (0.0, 0.0, _TOP + self._kind.ball_radius)
         )
         # Contacts survive a change of positions, so episodes begin from the state before any contact.
-        self._begin = pybullet.saveState(physicsClientId=client)
+        self._begin = self._world.saveState()
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
         super().reset(seed=seed, options=options)
-        client = self._world.client
-        pybullet.restoreState(self._begin, physicsClientId=client)
+        self._world.restoreState(self._begin)
         spread = np.array(self._kind.spread)
         x, y, *angles = self.np_random.uniform(-spread, spread).tolist()
         for joint, angle in zip(_JOINTS, angles, strict=True):
-            pybullet.resetJointState(self._plate, joint, angle, physicsClientId=client)
+            self._world.resetJointState(self._plate, joint, angle)
         above = _TOP + self._kind.ball_radius + self._kind.drop + y * angles[0] - x * angles[1]
-        pybullet.resetBasePositionAndOrientation(
-            self._ball, (x, y, above), (0.0, 0.0, 0.0, 1.0), physicsClientId=client
-        )
+        self._world.resetBasePositionAndOrientation(self._ball, (x, y, above), (0.0, 0.0, 0.0, 1.0))
         return self._observe(), {}
 
     def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         about_x, about_y = _SIGNS[check_action(action, 4)]
-        client = self._world.client
-        pybullet.setJointMotorControlArray(
-            self._plate,
-            _JOINTS,
-            pybullet.TORQUE_CONTROL,
-            forces=(TORQUE * about_x, TORQUE * about_y),
-            physicsClientId=client,
+        self._world.setJointMotorControlArray(
+            self._plate, _JOINTS, pybullet.TORQUE_CONTROL, forces=(TORQUE * about_x, TORQUE * about_y)
         )
-        pybullet.stepSimulation(physicsClientId=client)
+        self._world.stepSimulation()
         obs = self._observe()
         return obs, 1.0, bool(obs[2] < LOWEST * _SCALE), False, {}
 
@@ -150,10 +134,9 @@ class BalancingPlate(gym.Env[NDArray[np.float32], np.int64]):
         self._world.close()
 
     def _observe(self) -> NDArray[np.float32]:
-        client = self._world.client
-        position, _ = pybullet.getBasePositionAndOrientation(self._ball, physicsClientId=client)
-        velocity, _ = pybullet.getBaseVelocity(self._ball, physicsClientId=client)
-        about_x, about_y = pybullet.getJointStates(self._plate, _JOINTS, physicsClientId=client)
+        position, _ = self._world.getBasePositionAndOrientation(self._ball)
+        velocity, _ = self._world.getBaseVelocity(self._ball)
+        about_x, about_y = self._world.getJointStates(self._plate, _JOINTS)
         rates = (about_x[1], about_y[1]) if self._observe_rates else ()
         observed = [*position, *velocity, about_x[0], about_y[0], *rates]
         return np.array(observed, np.float32) * np.float32(_SCALE)

@@ -56,9 +56,7 @@ class BulletCartPole(gym.Env[NDArray[np.float32], np.int64]):
         self.world = World(TIME_STEP)
         self.body = self.world.load("cart_pole.urdf")
         for joint, most in ((_SLIDER, friction), (_HINGE, 0.0)):
-            pybullet.setJointMotorControl2(
-                self.body, joint, pybullet.VELOCITY_CONTROL, force=most, physicsClientId=self.world.client
-            )
+            self.world.setJointMotorControl2(self.body, joint, pybullet.VELOCITY_CONTROL, force=most)
         self._marked = False
 
     def reset(
@@ -66,18 +64,14 @@ class BulletCartPole(gym.Env[NDArray[np.float32], np.int64]):
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
         super().reset(seed=seed, options=options)
         x, velocity, angle, angular_velocity = self.np_random.uniform(-0.05, 0.05, 4).tolist()
-        client = self.world.client
-        pybullet.resetJointState(self.body, _SLIDER, x, velocity, physicsClientId=client)
-        pybullet.resetJointState(self.body, _HINGE, angle, angular_velocity, physicsClientId=client)
+        self.world.resetJointState(self.body, _SLIDER, x, velocity)
+        self.world.resetJointState(self.body, _HINGE, angle, angular_velocity)
         return self._observe(), {}
 
     def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         force = self.force if check_action(action, 2) else -self.force
-        client = self.world.client
-        pybullet.setJointMotorControl2(
-            self.body, _SLIDER, pybullet.TORQUE_CONTROL, force=force, physicsClientId=client
-        )
-        pybullet.stepSimulation(physicsClientId=client)
+        self.world.setJointMotorControl2(self.body, _SLIDER, pybullet.TORQUE_CONTROL, force=force)
+        self.world.stepSimulation()
         obs = self._observe()
         fallen = bool(abs(obs[0]) > X_LIMIT or abs(obs[2]) > ANGLE_LIMIT)
         return obs, 1.0, fallen, False, {}
@@ -95,19 +89,13 @@ class BulletCartPole(gym.Env[NDArray[np.float32], np.int64]):
         self.world.close()
 
     def _observe(self) -> NDArray[np.float32]:
-        slider, hinge = pybullet.getJointStates(
-            self.body, (_SLIDER, _HINGE), physicsClientId=self.world.client
-        )
+        slider, hinge = self.world.getJointStates(self.body, (_SLIDER, _HINGE))
         return np.array([slider[0], slider[1], hinge[0], hinge[1]], np.float32)
 
     def _place_posts(self) -> None:
-        client = self.world.client
-        post = pybullet.createVisualShape(
-            pybullet.GEOM_BOX,
-            halfExtents=(0.02, 0.02, 0.1),
-            rgbaColor=(0.3, 0.3, 0.3, 1.0),
-            physicsClientId=client,
+        post = self.world.createVisualShape(
+            pybullet.GEOM_BOX, halfExtents=(0.02, 0.02, 0.1), rgbaColor=(0.3, 0.3, 0.3, 1.0)
         )
         for x in range(-12, 13):
-            pybullet.createMultiBody(0.0, -1, post, (x, 0.4, -0.1), physicsClientId=client)
+            self.world.createMultiBody(0.0, -1, post, (x, 0.4, -0.1))
         self._marked = True

@@ -76,41 +76,36 @@ class ReachArm(gym.Env[Any, Any]):
         self.action_space = _box(np.full(7, FASTEST))
         self.world = World(TIME_STEP)
         unseen = 0 if render_mode else pybullet.URDF_IGNORE_VISUAL_SHAPES  # its meshes take a second to load
-        self.body = int(
-            pybullet.loadURDF(
-                str(URDF), useFixedBase=True, flags=_BARE | unseen, physicsClientId=self.world.client
-            )
-        )
+        self.body = int(self.world.loadURDF(str(URDF), useFixedBase=True, flags=_BARE | unseen))
         self._ball = self._make_scene() if render_mode else -1
         # Motors and fingers keep traces of an episode, so each begins from the same state.
-        self._begin = pybullet.saveState(physicsClientId=self.world.client)
+        self._begin = self.world.saveState()
         self.goal = (LOW_GOAL + HIGH_GOAL) / 2
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed, options=options)
-        pybullet.restoreState(self._begin, physicsClientId=self.world.client)
+        self.world.restoreState(self._begin)
         angles = READY + self.np_random.uniform(-_START, _START, 7)
         self.goal = self.np_random.uniform(LOW_GOAL, HIGH_GOAL)
         for joint, angle in zip(_JOINTS, angles.tolist(), strict=True):
-            pybullet.resetJointState(self.body, joint, angle, physicsClientId=self.world.client)
+            self.world.resetJointState(self.body, joint, angle)
         return self._observe(), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         action = np.asarray(action, np.float64)
         if action.shape != (7,) or not np.isfinite(action).all():
             raise gym.error.InvalidAction(f"wanted 7 joint velocities in rad/s, got {action}")
-        pybullet.setJointMotorControlArray(
+        self.world.setJointMotorControlArray(
             self.body,
             _JOINTS,
             pybullet.VELOCITY_CONTROL,
             targetVelocities=action.clip(-FASTEST, FASTEST).tolist(),
             forces=_TORQUES,
-            physicsClientId=self.world.client,
         )
         for _ in range(SUBSTEPS):
-            pybullet.stepSimulation(physicsClientId=self.world.client)
+            self.world.stepSimulation()
         hand = self._hand()
         info = {"is_success": bool(np.linalg.norm(hand - self.goal) < TOLERANCE)}
         return self._observe(), float(self.compute_reward(hand, self.goal, info)), False, False, info
@@ -124,22 +119,18 @@ class ReachArm(gym.Env[Any, Any]):
         """A picture (320, 400, 3); the goal is a ball of the tolerance's radius."""
         if self.render_mode is None:
             return None
-        pybullet.resetBasePositionAndOrientation(
-            self._ball, self.goal.tolist(), (0.0, 0.0, 0.0, 1.0), physicsClientId=self.world.client
-        )
+        self.world.resetBasePositionAndOrientation(self._ball, self.goal.tolist(), (0.0, 0.0, 0.0, 1.0))
         return self.world.picture((0.2, 0.0, 0.36), 1.9, pitch=-20.0, yaw=35.0, size=(400, 320))
 
     def close(self) -> None:
         self.world.close()
 
     def _hand(self) -> NDArray[np.float64]:
-        link = pybullet.getLinkState(
-            self.body, _HAND, computeForwardKinematics=True, physicsClientId=self.world.client
-        )
+        link = self.world.getLinkState(self.body, _HAND, computeForwardKinematics=True)
         return np.array(link[4])
 
     def _observe(self) -> Any:
-        joints = pybullet.getJointStates(self.body, _JOINTS, physicsClientId=self.world.client)
+        joints = self.world.getJointStates(self.body, _JOINTS)
         angles, velocities = zip(*(joint[:2] for joint in joints), strict=True)
         hand, goal = self._hand().astype(np.float32), self.goal.astype(np.float32)
         seen = np.array([*angles, *velocities, *hand], np.float32)
@@ -149,18 +140,14 @@ class ReachArm(gym.Env[Any, Any]):
 
     def _make_scene(self) -> int:
         """Add the floor and the ball that shows the goal, which collide with nothing; returns the ball."""
-        client = self.world.client
-        floor = pybullet.createVisualShape(
-            pybullet.GEOM_BOX,
-            halfExtents=(0.5, 0.5, 0.01),
-            rgbaColor=(0.75, 0.8, 0.85, 1.0),
-            physicsClientId=client,
+        floor = self.world.createVisualShape(
+            pybullet.GEOM_BOX, halfExtents=(0.5, 0.5, 0.01), rgbaColor=(0.75, 0.8, 0.85, 1.0)
         )
-        ball = pybullet.createVisualShape(
-            pybullet.GEOM_SPHERE, radius=TOLERANCE, rgbaColor=(0.85, 0.2, 0.15, 1.0), physicsClientId=client
+        ball = self.world.createVisualShape(
+            pybullet.GEOM_SPHERE, radius=TOLERANCE, rgbaColor=(0.85, 0.2, 0.15, 1.0)
         )
-        pybullet.createMultiBody(0.0, -1, floor, (0.3, 0.0, -0.01), physicsClientId=client)
-        return int(pybullet.createMultiBody(0.0, -1, ball, physicsClientId=client))
+        self.world.createMultiBody(0.0, -1, floor, (0.3, 0.0, -0.01))
+        return int(self.world.createMultiBody(0.0, -1, ball))
 
 
 def _box(high: NDArray[np.float64]) -> spaces.Box:
