@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from imitate.envs.spaces import Array
-from imitate.envs.stepping import Scores
+from imitate.envs.stepping import Games
 from imitate.envs.vec import CountsGames, Step, VecEnv
 
 __all__ = ["RewardFunction", "Rewarded"]
@@ -29,15 +29,13 @@ class Rewarded:
     def reset(self, seeds: Iterable[int]) -> Array:
         self._obs = self.envs.reset(seeds)
         self.running, self.seeds = self.envs.running, self.envs.seeds  # the same arrays
-        self._scores = Scores(self.envs)
-        self._games: list[tuple[float, int]] = []
+        self._games = Games(self.envs)
         return self._obs.copy()
 
     def step(self, actions: Array) -> Step:
         idle = ~self.running
         step = self.envs.step(actions)
-        ends: list[int] = np.flatnonzero(step.terminated | step.truncated).tolist()
-        self._games += [(score.episode_return, score.length) for score in self._scores.add(step, ends)]
+        self._games.add(step)
         rewards = self._reward(self._obs, actions, step.final_obs, step.terminated)
         self._obs = step.obs
         return step._replace(rewards=np.where(idle, 0.0, rewards).astype(np.float32))
@@ -46,8 +44,7 @@ class Rewarded:
         """True returns and lengths of the episodes that ended since the last call."""
         if isinstance(self.envs, CountsGames):
             return self.envs.pop_games()
-        games, self._games = self._games, []
-        return games
+        return self._games.pop()
 
     def close(self) -> None:
         self.envs.close()

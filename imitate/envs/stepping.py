@@ -11,7 +11,7 @@ import numpy as np
 from imitate.envs.spaces import Array
 from imitate.envs.vec import Step, VecEnv
 
-__all__ = ["Chooser", "Score", "Scores", "Taken", "as_taken", "stepping"]
+__all__ = ["Chooser", "Games", "Score", "Scores", "Taken", "as_taken", "stepping"]
 
 R = TypeVar("R")
 
@@ -97,3 +97,20 @@ class Scores:
 
     def _score(self, env: int) -> Score:
         return Score(int(self._seeds[env]), float(self._returns[env]), self._steps - int(self._begun[env]))
+
+
+class Games:
+    """True returns and lengths of the episodes of environments that learning sees otherwise. Made after a reset."""
+
+    def __init__(self, envs: VecEnv) -> None:
+        self._scores, self._ended = Scores(envs), list[tuple[float, int]]()
+
+    def add(self, step: Step) -> None:
+        """Count a step of these environments."""
+        ends: list[int] = np.flatnonzero(step.terminated | step.truncated).tolist()
+        self._ended += [(score.episode_return, score.length) for score in self._scores.add(step, ends)]
+
+    def pop(self) -> list[tuple[float, int]]:
+        """Those that ended since the last call."""
+        ended, self._ended = self._ended, []
+        return ended

@@ -12,7 +12,7 @@ from imitate.envs.atari import FIRE, STACK, fires, frame_skip, settings
 from imitate.envs.backends.pool import PoolVecEnv
 from imitate.envs.make import make_env
 from imitate.envs.spaces import Array
-from imitate.envs.stepping import Scores
+from imitate.envs.stepping import Games
 from imitate.envs.vec import Step
 from imitate.errors import InputError
 
@@ -115,14 +115,12 @@ class TrainingGames:
         obs = self.envs.reset(seeds)
         self.running, self.seeds = self.envs.running, self.envs.seeds  # the same arrays
         self._lives = self._pool.lives
-        self._scores = Scores(self.envs)
-        self._games: list[tuple[float, int]] = []
+        self._games = Games(self.envs)
         return obs
 
     def step(self, actions: Array) -> Step:
         step = self.envs.step(actions)
-        ends: list[int] = np.flatnonzero(step.terminated | step.truncated).tolist()
-        self._games += [(score.episode_return, score.length) for score in self._scores.add(step, ends)]
+        self._games.add(step)
         if self._episodic_life:
             # A finished game has been reset, with all its lives. Some games show 0 lives before they end.
             before, self._lives = self._lives, self._pool.lives
@@ -132,8 +130,7 @@ class TrainingGames:
 
     def pop_games(self) -> list[tuple[float, int]]:
         """Raw scores and lengths of the full games that ended since the last call."""
-        games, self._games = self._games, []
-        return games
+        return self._games.pop()
 
     def close(self) -> None:
         self.envs.close()
