@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import ModuleType
 
@@ -53,18 +53,16 @@ def import_env(env_id: str) -> None:
         return
     from gymnasium import registry  # takes a fifth of a second, which help does not have
 
-    if env_id.rpartition(":")[0] not in sys.modules or bare_id(env_id) not in registry:
+    if _module(env_id) not in sys.modules or bare_id(env_id) not in registry:
         raise _refusal(env_id, "--env")
 
 
-@contextmanager
-def current_folder(env_id: str) -> Iterator[None]:
+def current_folder(env_id: str) -> AbstractContextManager[None]:
     """Keep the current folder at the end of the import path if the module of `module:Env-v0` is trusted.
 
     The environment's class may be in another module beside it.
     """
-    with _current_folder() if _trusts_module(env_id) else nullcontext():
-        yield
+    return _current_folder() if _trusts_module(env_id) else nullcontext()
 
 
 def bare_id(env_id: str) -> str:

@@ -90,10 +90,9 @@ class PoolVecEnv:
         if all_finite(obs) and all_finite(rewards):
             return
         finite = finite_rows(obs, 1) & np.isfinite(rewards)
-        fault = Fault(
-            f"an environment returned NaN or infinity, in the episode with seed {self.seeds[finite.argmin()]}"
-        )
-        fault.seed = int(self.seeds[finite.argmin()])
+        seed = int(self.seeds[finite.argmin()])
+        fault = Fault(f"an environment returned NaN or infinity, in the episode with seed {seed}")
+        fault.seed = seed
         raise fault
 
     def _begin_again(self, ended: Array, obs: Array) -> None:
