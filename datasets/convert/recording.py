@@ -16,9 +16,9 @@ from imitate.datasets.convert.foreign import Notes, refused
 from imitate.datasets.convert.pieces import Episode
 from imitate.datasets.storage.contain import check_env
 from imitate.datasets.storage.fit import outside
-from imitate.datasets.storage.schema import DemoInfo, lowest_actions
+from imitate.datasets.storage.schema import DemoInfo
 from imitate.envs.make import make_env
-from imitate.envs.spaces import Array, Space
+from imitate.envs.spaces import Array, Space, lowest_actions
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError
 

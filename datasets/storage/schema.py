@@ -13,10 +13,9 @@ from typing import Any, Literal, Protocol, TypeVar, get_args
 import gymnasium as gym
 import h5py
 import numpy as np
-from gymnasium import spaces
 
 from imitate.envs.fields import as_fields
-from imitate.envs.spaces import Array, check_supported, space_from_json, space_to_json, values_of
+from imitate.envs.spaces import check_supported, space_from_json, space_to_json
 from imitate.errors import InputError, one_line
 from imitate.files import versions
 
@@ -35,7 +34,6 @@ __all__ = [
     "damaged",
     "info_from_plain",
     "info_to_plain",
-    "lowest_actions",
     "read_attribute",
     "read_info",
     "write_info",
@@ -339,10 +337,3 @@ def _checked(name: str, value: Any, kind: type[T]) -> T:
     if isinstance(value, str) and len(value) > _LONGEST_TEXT:
         raise InputError(f"attribute {name!r} has {len(value)} characters, over the limit of {_LONGEST_TEXT}")
     return value
-
-
-def lowest_actions(space: gym.Space[Any], steps: int) -> Array:
-    """The lowest action of the space, (steps, *action_shape): it stands where the action is unknown."""
-    discrete = values_of(space)
-    lowest = space.low if isinstance(space, spaces.Box) else np.broadcast_to(discrete[0], space.shape or ())  # type: ignore[index]
-    return np.broadcast_to(lowest, (steps, *(space.shape or ()))).astype(space.dtype)

@@ -23,11 +23,11 @@ from imitate.datasets.storage.fit import check_fit, episode_row, stored_rewards
 from imitate.datasets.storage.layout import FAILED, LIBVER, MOST_FAILED, claim, create, row_types
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.savepoint import Savepoint, locked, repair, savepoint_of
-from imitate.datasets.storage.schema import DemoInfo, lowest_actions
+from imitate.datasets.storage.schema import DemoInfo
 from imitate.datasets.storage.superblock import SIZE, end_of_file
 from imitate.datasets.storage.texts import Heap
 from imitate.datasets.trajectory import Trajectory
-from imitate.envs.spaces import Array
+from imitate.envs.spaces import Array, lowest_actions
 from imitate.errors import InputError, one_line
 from imitate.files import atomic
 

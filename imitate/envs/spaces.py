@@ -21,6 +21,7 @@ __all__ = [
     "check_supported",
     "is_plain",
     "kind",
+    "lowest_actions",
     "multi_discrete",
     "random_observations",
     "space_from_json",
@@ -42,6 +43,13 @@ def uniform_actions(space: Space, count: int, rng: np.random.Generator) -> Array
         return np.asarray(rng.integers(values, size=shape) + first)
     assert isinstance(space, spaces.Box)
     return rng.uniform(space.low, space.high, shape).astype(space.dtype)
+
+
+def lowest_actions(space: Space, steps: int) -> Array:
+    """The lowest action of the space, (steps, *action_shape): it stands where the action is unknown."""
+    discrete = values_of(space)
+    lowest = space.low if isinstance(space, spaces.Box) else np.broadcast_to(discrete[0], space.shape or ())  # type: ignore[index]
+    return np.broadcast_to(lowest, (steps, *(space.shape or ()))).astype(space.dtype)
 
 
 def random_observations(space: Space, count: int, rng: np.random.Generator) -> Any:

@@ -14,7 +14,7 @@ from imitate.cli import main
 from imitate.datasets.convert import convert
 from imitate.datasets.replay import replay
 from imitate.datasets.storage.reader import DemoReader
-from imitate.datasets.storage.schema import lowest_actions
+from imitate.envs.spaces import lowest_actions
 from imitate.errors import InputError
 
 ENV = "ContinuousIdentity-v0"
