@@ -12,9 +12,10 @@ import h5py
 import numpy as np
 
 from imitate.datasets.storage.contain import contained_once
+from imitate.datasets.storage.damage import damaged
 from imitate.datasets.storage.layout import claim
 from imitate.datasets.storage.opening import check_storage
-from imitate.datasets.storage.schema import FORMAT, damaged
+from imitate.datasets.storage.schema import FORMAT
 from imitate.datasets.storage.superblock import SIGNATURE, SIZE, being_written
 from imitate.envs.spaces import Array
 from imitate.errors import InputError

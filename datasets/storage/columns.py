@@ -10,8 +10,9 @@ import h5py
 import numpy as np
 from gymnasium import spaces
 
+from imitate.datasets.storage.damage import damaged
 from imitate.datasets.storage.fit import outside
-from imitate.datasets.storage.schema import DemoInfo, damaged
+from imitate.datasets.storage.schema import DemoInfo
 from imitate.envs.fields import Array, all_finite
 from imitate.errors import InputError
 

@@ -11,9 +11,10 @@ import h5py
 import numpy as np
 
 from imitate.datasets.storage.contain import contained_once
+from imitate.datasets.storage.damage import damaged
 from imitate.datasets.storage.layout import FAILED, MOST_FAILED, row_types
 from imitate.datasets.storage.savepoint import lost_power, savepoint_of
-from imitate.datasets.storage.schema import EPISODES, DemoInfo, damaged, read_info
+from imitate.datasets.storage.schema import EPISODES, DemoInfo, read_info
 from imitate.datasets.storage.superblock import (
     SIGNATURE,
     SIZE,

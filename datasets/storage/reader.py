@@ -13,8 +13,9 @@ import numpy as np
 from imitate.datasets.play import stack_frames
 from imitate.datasets.storage.batches import Field, Shuffler, load_transitions
 from imitate.datasets.storage.columns import PIECE_BYTES, read_columns
+from imitate.datasets.storage.damage import closed, damaged
 from imitate.datasets.storage.opening import open_demos, paths_of, read_failed, read_table
-from imitate.datasets.storage.schema import closed, common_info, damaged, read_info
+from imitate.datasets.storage.schema import common_info, read_info
 from imitate.datasets.storage.texts import episodes_by, texts_of
 from imitate.datasets.trajectory import Trajectory, Transitions, parts_of
 from imitate.envs.fields import Fields

@@ -21,8 +21,9 @@ import numpy as np
 import safetensors
 from safetensors.numpy import save
 
+from imitate.datasets.storage.damage import damaged
 from imitate.datasets.storage.layout import LIBVER, create
-from imitate.datasets.storage.schema import DemoInfo, damaged, info_from_plain, info_to_plain
+from imitate.datasets.storage.schema import DemoInfo, info_from_plain, info_to_plain
 from imitate.envs.spaces import Array
 from imitate.errors import InputError, one_line
 from imitate.files import Lock, atomic

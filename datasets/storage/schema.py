@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, get_args
@@ -14,9 +13,10 @@ import gymnasium as gym
 import h5py
 import numpy as np
 
+from imitate.datasets.storage.damage import checked, damaged, read_attribute
 from imitate.envs.fields import as_fields
 from imitate.envs.spaces import check_supported, space_from_json, space_to_json
-from imitate.errors import InputError, one_line
+from imitate.errors import InputError
 from imitate.files import versions
 
 __all__ = [
@@ -29,12 +29,9 @@ __all__ = [
     "TEXTS",
     "Compression",
     "DemoInfo",
-    "closed",
     "common_info",
-    "damaged",
     "info_from_plain",
     "info_to_plain",
-    "read_attribute",
     "read_info",
     "write_info",
 ]
@@ -70,7 +67,6 @@ data set that it is in, robosuite's model of its simulator, and robomimic's desc
 # One row per episode, in files with texts: first byte in `texts` and number of bytes of each; 0 bytes: it has none.
 TAGS = np.dtype([(name, "<i8", (2,)) for name in TEXTS])
 
-_LONGEST_TEXT = 1 << 20  # of an attribute
 _LARGEST_STATE = 1 << 20
 LONGEST_KWARGS = 1 << 14
 """Maximum number of characters of the environment's keywords as JSON. With more, a file could ask for a world of any
@@ -203,7 +199,7 @@ def info_from_plain(data: Mapping[str, Any], path: str | Path) -> DemoInfo:
     def read(name: str, kind: type[T], default: T | None = None) -> T:
         if name not in data and default is not None:
             return default
-        return _checked(name, data[name], kind)
+        return checked(name, data[name], kind)
 
     with damaged(path, "its provenance"):
         return _info(read)
@@ -294,46 +290,3 @@ def _joined(values: Iterable[str]) -> str:
 
 def _shared(values: Sequence[T], default: T) -> T:
     return values[0] if all(value == values[0] for value in values) else default
-
-
-def closed(path: str | Path) -> InputError:
-    return InputError(f"{path} is closed: open it again with DemoReader({str(path)!r})")
-
-
-@contextmanager
-def damaged(path: str | Path, what: str, source: h5py.File | h5py.Dataset | None = None) -> Iterator[None]:
-    """Turn any error while `what` of a file is read into an InputError, since HDF5 raises six kinds of exceptions. If
-    `source`, from which it is read, has been closed, the message says so."""
-    try:
-        yield
-    except InputError as error:
-        message = str(error)
-        raise InputError(message if str(path) in message else f"{path}: {message}") from error
-    except Exception as error:
-        # Asking beforehand would take a quarter of the time of a short read.
-        if source is not None and not source:
-            raise closed(path) from error
-        raise InputError(
-            f"{path}: {what} can't be read ({one_line(error)}): the file is damaged; restore it or record it again"
-        ) from error
-
-
-def read_attribute(attrs: h5py.AttributeManager, name: str, kind: type[T], default: T | None = None) -> T:
-    """An attribute of an HDF5 object, one value or a text of at most 1 MiB; its shape is checked before it is read.
-
-    Raises InputError if it is of another type, KeyError if it is missing and there is no default."""
-    if name not in attrs and default is not None:
-        return default
-    stored = attrs.get_id(name)
-    if stored.shape != ():
-        raise InputError(f"attribute {name!r} is an array of shape {stored.shape}, wanted one value")
-    return _checked(name, attrs[name], kind)
-
-
-def _checked(name: str, value: Any, kind: type[T]) -> T:
-    value = value.item() if isinstance(value, np.generic) else value
-    if type(value) is not kind:
-        raise InputError(f"attribute {name!r} is {type(value).__name__}, wanted {kind.__name__}")
-    if isinstance(value, str) and len(value) > _LONGEST_TEXT:
-        raise InputError(f"attribute {name!r} has {len(value)} characters, over the limit of {_LONGEST_TEXT}")
-    return value
