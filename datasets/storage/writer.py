@@ -190,10 +190,8 @@ class DemoWriter:
                     rows["obs"] = rows["obs"][self.info.frame_stack :]
                 self._write(rows)
                 length, total = length + len(piece), total + _total(rows)
-            self._write(
-                self._texts([piece.info])
-                | {"episodes": self._placed(episode_row(piece, length, total), before)}
-            )
+            row = self._placed(episode_row(piece, length, total), before)
+            self._write(self._texts([piece.info]) | {"episodes": row})
         except BaseException:
             self._heap.forget()
             self._written = before  # the next episode overwrites these rows
@@ -275,11 +273,14 @@ class DemoWriter:
         except BaseException as error:
             self._heap.forget()
             if isinstance(error, InputError):  # lost: `close` must not try again
-                self._pending, self._infos, self._pending_bytes = [], [], 0
+                self._forget_pending()
             raise
-        self._pending, self._infos, self._pending_bytes = [], [], 0
+        self._forget_pending()
         end = time.monotonic()
         self._next_flush = end + min((end - begin) / _FLUSH_SHARE, _LONGEST_WAIT)
+
+    def _forget_pending(self) -> None:
+        self._pending, self._infos, self._pending_bytes = [], [], 0
 
     def _placed(self, table: Array, written: Mapping[str, int]) -> Array:
         """Set the places of episodes in rows of the table; `written` counts the rows that each column has already."""
