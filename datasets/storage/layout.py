@@ -11,8 +11,10 @@ import numpy as np
 
 from imitate.datasets.storage.schema import EPISODES, TAGS, DemoInfo, write_info
 from imitate.datasets.storage.zstd import LEVEL, ZSTD, register
+from imitate.errors import InputError, one_line
+from imitate.files import atomic
 
-__all__ = ["FAILED", "LIBVER", "MOST_FAILED", "claim", "create", "row_types"]
+__all__ = ["FAILED", "LIBVER", "MOST_FAILED", "claim", "create", "create_new", "row_types"]
 
 LIBVER = ("v110", "v110")
 """The version of HDF5's format that is written. 1.10 is the first whose files can be read while they are written, and
@@ -78,6 +80,18 @@ def create(path: Path, info: DemoInfo, expert_actions: bool) -> None:
             column.attrs["compression"] = compression
         file["episodes"].attrs["reserved"] = np.int64(0)
         file["episodes"].attrs[FAILED] = np.full(MOST_FAILED, -1, np.int64)
+
+
+def create_new(path: Path, info: DemoInfo, expert_actions: bool) -> h5py.File:
+    """A new file, open for writing. Raises InputError if the path exists or can't be written."""
+    try:
+        with atomic(path, new=True) as temporary:
+            create(temporary, info, expert_actions)
+        return h5py.File(path, "r+", libver=LIBVER)
+    except FileExistsError as error:
+        raise InputError(f"{path} exists already: choose another name, or resume it") from error
+    except OSError as error:
+        raise InputError(f"{path} can't be written: {error.strerror or one_line(error)}") from error
 
 
 def _has_pixels(dtype: np.dtype[Any]) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 
 from imitate.datasets.play import unstack_frames
 from imitate.datasets.storage.fit import check_fit, episode_row, stored_rewards
-from imitate.datasets.storage.layout import FAILED, LIBVER, MOST_FAILED, claim, create, row_types
+from imitate.datasets.storage.layout import FAILED, MOST_FAILED, claim, create_new, row_types
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.savepoint import Savepoint, locked, repair, savepoint_of
 from imitate.datasets.storage.schema import DemoInfo
@@ -29,9 +29,8 @@ from imitate.datasets.storage.texts import Heap
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.spaces import Array, lowest_actions
 from imitate.errors import InputError, one_line
-from imitate.files import atomic
 
-__all__ = ["DemoReader", "DemoWriter"]
+__all__ = ["DemoWriter"]
 
 _PENDING_BYTES = 1 << 24
 _FLUSH_SHARE = 0.02  # largest share of the time spent on flushing; an episode waits for tens of milliseconds
@@ -75,7 +74,7 @@ class DemoWriter:
         self._reserved = 0
         self._lock = locked(self.path)
         try:
-            self._file = _created(self.path, info, expert_actions)
+            self._file = create_new(self.path, info, expert_actions)
         except BaseException:
             self._lock.close()
             raise
@@ -384,18 +383,6 @@ class DemoWriter:
     def _check_open(self) -> None:
         if not self._file:
             raise InputError(f"{self.path} is closed: go on with DemoWriter.resume({str(self.path)!r})")
-
-
-def _created(path: Path, info: DemoInfo, expert_actions: bool) -> h5py.File:
-    """A new file, open for writing. Raises InputError if the path exists or can't be written."""
-    try:
-        with atomic(path, new=True) as temporary:
-            create(temporary, info, expert_actions)
-        return h5py.File(path, "r+", libver=LIBVER)
-    except FileExistsError as error:
-        raise InputError(f"{path} exists already: choose another name, or resume it") from error
-    except OSError as error:
-        raise InputError(f"{path} can't be written: {error.strerror or one_line(error)}") from error
 
 
 def _total(rows: Mapping[str, Array]) -> float:
