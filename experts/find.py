@@ -77,18 +77,14 @@ def _results_on_card(card: Any) -> dict[str, float]:
 
 
 def _agent_among(names: list[str], repo: str) -> str:
-    archives = [
-        file
-        for file in names
-        if file.endswith(".zip") and file != "train_eval_metrics.zip" and "/" not in file
-    ]
     from huggingface_sb3 import EnvironmentName, ModelName
 
-    algorithm, _, env_id = repo.rpartition("/")[2].partition("-")
+    at_the_top = [name for name in names if name.endswith(".zip") and "/" not in name]
+    archives = [name for name in at_the_top if name != "train_eval_metrics.zip"]
+    name = repo.rpartition("/")[2]
+    algorithm, _, env_id = name.partition("-")
     by_convention = str(ModelName(algorithm, EnvironmentName(env_id)).filename)
-    after_the_repository = [
-        file for file in archives if file.lower() == f"{repo.rpartition('/')[2]}.zip".lower()
-    ]
+    after_the_repository = [file for file in archives if file.lower() == f"{name}.zip".lower()]
     if by_convention in archives:
         return by_convention
     if after_the_repository:

@@ -15,16 +15,7 @@ from typing import Any
 
 from gymnasium import spaces
 
-from imitate.datasets.convert import (
-    csv_files,
-    d4rl,
-    imitation,
-    lerobot,
-    minari,
-    npz,
-    ours,
-    robomimic,
-)
+from imitate.datasets.convert import csv_files, d4rl, imitation, lerobot, minari, npz, ours, robomimic
 from imitate.datasets.convert.foreign import Most, Notes, most
 from imitate.datasets.convert.lerobot_layout import Codec
 from imitate.datasets.convert.outliers import Outliers

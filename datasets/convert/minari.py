@@ -187,9 +187,8 @@ def _arrow_rows(
             return images_of(column.to_pylist(), space)
         return arrow.numbers(column).reshape(len(column), *(space.shape or ()))
 
-    obs = picked.take(
-        arrow.parts(table, "observations") if isinstance(picked.space_as_stored, Fields) else table, get
-    )
+    is_dict = isinstance(picked.space_as_stored, Fields)
+    obs = picked.take(arrow.parts(table, "observations") if is_dict else table, get)
     column = arrow.column(table, "actions")
     if arrow.is_struct(column):  # a part of a Tuple
         fields = arrow.fields(column)

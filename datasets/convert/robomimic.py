@@ -135,11 +135,7 @@ def _add(demo: h5py.Group, space: Space, episode: Episode) -> tuple[int, Mapping
         fixed = last and not steps
         dones = np.zeros(len(piece), np.int64)
         dones[-1] = last
-        columns = {
-            "actions": piece.actions,
-            "rewards": piece.rewards,
-            "dones": dones,
-        }
+        columns = {"actions": piece.actions, "rewards": piece.rewards, "dones": dones}
         for key, rows in _named(space, piece.obs).items():
             columns |= {f"obs/{key}": rows[:-1], f"next_obs/{key}": rows[1:]}
         if piece.expert_actions is not None:

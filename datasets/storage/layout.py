@@ -69,12 +69,7 @@ def create(path: Path, info: DemoInfo, expert_actions: bool) -> None:
             filter = "gzip" if name == "texts" else info.compression
             compression, options = _FILTERS[filter] if packed else ("none", {})
             column = file.create_dataset(
-                name,
-                (0, *shape),
-                dtype,
-                maxshape=(None, *shape),
-                chunks=(chunk, *shape),
-                **options,
+                name, (0, *shape), dtype, maxshape=(None, *shape), chunks=(chunk, *shape), **options
             )
             column.attrs["description"] = _DESCRIPTIONS[name] + (_FIELDS if parted else "")
             column.attrs["compression"] = compression

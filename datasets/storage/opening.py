@@ -124,14 +124,13 @@ def read_table(file: h5py.File) -> Array:
         stored = ("actions", "rewards", *(["states"] if file.attrs.get("state_size", 0) else []))
         steps, rows = min(len(file[name]) for name in stored), len(file["obs"])
         stack = int(file.attrs["frame_stack"])
-        if ((table["length"] < 0) | (table["length"] > steps)).any() or not np.isfinite(
-            table["return"]
-        ).all():
+        lengths = table["length"]
+        if ((lengths < 0) | (lengths > steps)).any() or not np.isfinite(table["return"]).all():
             raise InputError(
                 f"{path}: an episode has a negative length, more steps than are stored, or no finite return; "
                 "restore it or record it again"
             )
-        starts = np.concatenate([[0], np.cumsum(table["length"])])
+        starts = np.concatenate([[0], np.cumsum(lengths)])
         obs_starts = starts + stack * np.arange(len(starts))
         if (table["start"] != starts[:-1]).any() or (table["obs_start"] != obs_starts[:-1]).any():
             raise InputError(

@@ -259,12 +259,8 @@ class _Parts:
             layers: list[nn.Module] = [Image(cnn[0].in_channels, normalize=self.spec.normalize_images)]
             layers += [layer for convolution in cnn for layer in (convolution, nn.ReLU())]
             return [*layers, Flat(), self.linear(f"{prefix}linear.0."), nn.ReLU()]
-        if (
-            len(space.shape) == 3
-            and space.dtype == np.uint8
-            and (space.low == 0).all()
-            and (space.high == 255).all()
-        ):
+        is_bytes = space.dtype == np.uint8 and (space.low == 0).all() and (space.high == 255).all()
+        if len(space.shape) == 3 and is_bytes:
             return [Image(space.shape[0], normalize=self.spec.normalize_images), Flat()]
         return [Flat()]
 

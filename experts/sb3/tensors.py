@@ -110,10 +110,8 @@ def _read_zip(data: bytes) -> tuple[Any, ReadStorage]:
     if len(pickles) != 1:
         raise InputError(f"it has {len(pickles)} members data.pkl where torch writes one")
     folder = pickles[0].removesuffix("data.pkl")
-    if (
-        f"{folder}byteorder" in archive.namelist()
-        and read_member(archive, f"{folder}byteorder", 16) != b"little"
-    ):
+    order = f"{folder}byteorder"
+    if order in archive.namelist() and read_member(archive, order, 16) != b"little":
         raise InputError("it was written on a machine with another byte order")
 
     def stored(key: str, dtype: torch.dtype) -> Tensor:
@@ -161,12 +159,8 @@ def _reference(value: Any) -> tuple[str, torch.dtype]:
             "it holds objects that only code could load, or tensors that are not plain and dense"
         )
     storage = value.args[0].id if isinstance(value.args[0], Persistent) else None
-    if (
-        not isinstance(storage, tuple)
-        or len(storage) < 5
-        or storage[0] != "storage"
-        or not isinstance(storage[2], str)
-    ):
+    is_named = isinstance(storage, tuple) and len(storage) >= 5 and storage[0] == "storage"
+    if not is_named or not isinstance(storage[2], str):
         raise InputError("a tensor refers to no storage of its file")
     kind = storage[1].name if isinstance(storage[1], Global) and storage[1].module == "torch" else None
     if kind not in _DTYPES:

@@ -106,9 +106,8 @@ def read_vecnormalize(data: bytes, keys: Sequence[str] = ()) -> Normalisation:
     Raises InputError for another kind of file, for a damaged one, and if only some keys were normalised.
     """
     record = read_pickle(data)
-    if not (
-        isinstance(record, Record) and record.class_name == "VecNormalize" and isinstance(record.state, dict)
-    ):
+    known = isinstance(record, Record) and record.class_name == "VecNormalize"
+    if not known or not isinstance(record.state, dict):
         raise InputError(
             "not a VecNormalize pickle: wanted the vecnormalize.pkl that SB3 saved beside the agent"
         )

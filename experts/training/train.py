@@ -69,8 +69,14 @@ def train_expert(
     """
     sb3_class(algorithm)
     env_id = resolve_env_id(env_id)
-    counts = {"steps": steps, "eval_every": eval_every, "eval_episodes": eval_episodes}
-    _check_numbers(seed, keep, **counts, test_episodes=test_episodes)
+    _check_numbers(
+        seed,
+        keep,
+        steps=steps,
+        eval_every=eval_every,
+        eval_episodes=eval_episodes,
+        test_episodes=test_episodes,
+    )
     training = out / "training"
     if (out / "expert.json").exists() or (training.exists() and not resume):
         raise InputError(f"{out} exists; choose another --out, or --resume an unfinished training")

@@ -45,10 +45,8 @@ MAX_EPISODE_STEPS = 100_000
 
 def time_limit(env_id: str, env_kwargs: Mapping[str, Any] | None) -> int | None:
     """Steps after which an environment truncates its episodes, or None."""
-    limit: int | None = (env_kwargs or {}).get("max_episode_steps") or gym.spec(
-        bare_id(env_id)
-    ).max_episode_steps
-    return limit
+    chosen: int | None = (env_kwargs or {}).get("max_episode_steps")
+    return chosen or gym.spec(bare_id(env_id)).max_episode_steps
 
 
 def make_env(

@@ -48,7 +48,7 @@ def uniform_actions(space: Space, count: int, rng: np.random.Generator) -> Array
 def lowest_actions(space: Space, steps: int) -> Array:
     """The lowest action of the space, (steps, *action_shape): it stands where the action is unknown."""
     discrete = values_of(space)
-    lowest = space.low if isinstance(space, spaces.Box) else np.broadcast_to(discrete[0], space.shape or ())  # type: ignore[index]
+    lowest = space.low if discrete is None else discrete[0]  # type: ignore[attr-defined]
     return np.broadcast_to(lowest, (steps, *(space.shape or ()))).astype(space.dtype)
 
 

@@ -22,14 +22,7 @@ _FLAGS = frozenset((bool, np.bool_))
 _NUMBERS = frozenset((float, int, np.float64, np.float32))
 """Types of a step's flags and rewards that need no closer look."""
 
-__all__ = [
-    "MOST_ENVS",
-    "CountsGames",
-    "Step",
-    "SyncVecEnv",
-    "VecEnv",
-    "check_envs",
-]
+__all__ = ["MOST_ENVS", "CountsGames", "Step", "SyncVecEnv", "VecEnv", "check_envs"]
 
 
 class Step(NamedTuple):
