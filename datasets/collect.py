@@ -138,7 +138,7 @@ def collect(
         strays = False
         for trajectory in begin() if on_failure == "stop" else _skipping(begin, skip, most):
             writer.append(trajectory)  # which checks that it fits `info`
-            strays = strays or _said_to_stray(trajectory, info)
+            strays = strays or _warn_if_it_strays(trajectory, info)
             over[int(trajectory.info["seed"])] += 1
             bar.update(recorded() - bar.n)
             if report is not None:
@@ -148,8 +148,8 @@ def collect(
     return DemoReader(out)
 
 
-def _said_to_stray(episode: Trajectory, info: DemoInfo) -> bool:
-    """True if an observation leaves the bounds of its Box, which is said."""
+def _warn_if_it_strays(episode: Trajectory, info: DemoInfo) -> bool:
+    """Warn if an observation of the episode leaves the bounds of its Box; returns whether one does."""
     space = info.observation_space
     if not isinstance(space, Box) or space.dtype.kind != "f" or not outside(space, episode.obs).any():
         return False

@@ -53,7 +53,7 @@ class Evaluation:
 
     @property
     def score(self) -> float:
-        """By which policies are compared: minus the distance if that was measured, otherwise the mean return."""
+        """The number that policies are compared by: the mean return, or minus the distance if that was measured."""
         return self.mean if self.distance is None else -self.distance
 
     @property

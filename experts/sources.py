@@ -48,7 +48,7 @@ _CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 class Found:
     """An SB3 zip and the files found with it.
 
-    path        of the zip. If it is a folder, that says by itself what is below: a run of ours from the hub, or an
+    path        of the zip; or of a folder, which holds all the other fields itself: a run of ours from the hub, or an
                 expert's folder in the zoo
     env_id      as stored; None if no file names it
     config      training options of rl-baselines3-zoo (`config.yml`), as plain data

@@ -40,8 +40,9 @@ def columns_of_roles(
 ) -> dict[str, list[str]]:
     """The names of the columns of each role that has some: those that `texts` choose, or else those that are `known`.
 
-    Raises InputError for a name that is not `stored`, or if `texts` are no choice of columns. `what` they are, in its
-    message: columns or arrays.
+    what   "column" or "array", for the message
+
+    Raises InputError for a name that is not `stored`, or if `texts` are no choice of columns.
     """
     columns = _chosen_columns(texts, roles)
     for role in roles:

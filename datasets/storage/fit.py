@@ -1,4 +1,4 @@
-"""Whether an episode fits a file: its spaces, its labels, its states, its rewards and its end."""
+"""Checks that an episode fits a file: its spaces, labels, states, rewards and end."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def lost_power(path: Path) -> bool:
 
 
 def go_on(path: Path) -> None:
-    """Before a recording is resumed: make its file readable if a power cut had ended it."""
+    """Make the file of a recording readable before it is resumed, if a power cut ended it."""
     if lost_power(path):
         with closing(locked(path)):
             repair(path)

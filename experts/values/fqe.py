@@ -208,13 +208,13 @@ class FittedQ(nn.Module):
         return torch.cat([features.expand(*unit.shape[:-1], -1), unit], -1)
 
     def _taken(self, outputs: Tensor, actions: Tensor) -> Tensor:
-        """Of outputs (2, B, A) the values (2, B) of these actions; the only one, if actions are inputs."""
+        """The values (2, B) of these actions, from outputs (2, B, A). A is 1 if actions are inputs."""
         return (
             outputs.gather(2, self._indices(actions)).squeeze(2) if self.num_actions else outputs.squeeze(2)
         )
 
     def _indices(self, actions: Tensor) -> Tensor:
-        """(2, B, 1)"""
+        """The places (2, B, 1) of these actions among the outputs."""
         return (actions.long() - self.first_action).reshape(1, -1, 1).expand(2, -1, 1)
 
 

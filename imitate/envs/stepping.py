@@ -92,7 +92,7 @@ class Scores:
         return ended
 
     def unfinished(self) -> list[Score]:
-        """The episodes in flight, as far as they came."""
+        """The unfinished episodes, with their returns and lengths so far."""
         return [self._score(env)._replace(whole=False) for env in np.flatnonzero(self._envs.running).tolist()]
 
     def _score(self, env: int) -> Score:

@@ -1,4 +1,4 @@
-"""A policy at play, live in a window."""
+"""Shows a policy at play in a window."""
 
 from __future__ import annotations
 
