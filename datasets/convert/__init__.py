@@ -8,7 +8,7 @@ checked before reading.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,13 @@ from typing import Any
 from gymnasium import spaces
 
 from imitate.datasets.convert import csv_files, d4rl, imitation, lerobot, minari, npz, ours, robomimic
-from imitate.datasets.convert.foreign import Most, Notes, most
+from imitate.datasets.convert.foreign import Notes, most
 from imitate.datasets.convert.lerobot_layout import Codec
 from imitate.datasets.convert.outliers import Outliers
 from imitate.datasets.convert.pieces import Episode, within
 from imitate.datasets.convert.recording import Format, Recording, complete, fitted
 from imitate.datasets.storage.schema import TEXTS, Compression, DemoInfo
 from imitate.datasets.storage.zstd import register
-from imitate.datasets.trajectory import Trajectory
 from imitate.envs.fields import Fields
 from imitate.envs.make import is_installed
 from imitate.errors import InputError, did_you_mean
@@ -138,13 +137,11 @@ def convert(
     with source_format.read(source, obs_keys, notes, **options) as recording:
         recording = _chosen_part(recording, source, mask, notes, kept="masks" in target.kept)
         if source_name != "imitate":
-            recording = replace(recording, episodes=_within(recording.episodes, most(source)))
+            begin, limit = recording.episodes, most(source)
+            recording = replace(recording, episodes=lambda: within(limit, begin()))
         info = _described(recording, env_id, env_kwargs, notes)
-        info = _as_target(
-            replace(info, compression=compression or info.compression, fps=fps or info.fps),
-            target_name,
-            actions,
-        )
+        info = replace(info, compression=compression or info.compression, fps=fps or info.fps)
+        info = _as_target(info, target_name, actions)
         lost = target.losses(info, recording.labelled)
         fitting = fitted(recording.episodes(), info, notes, clip=clip)
         counted = _Counted(_keeping(target.kept, fitting, notes))
@@ -219,16 +216,18 @@ def _target_name(format: str | None, out: Path) -> str:
 def _chosen_part(
     recording: Recording, source: Path, mask: str | None, notes: Notes, *, kept: bool
 ) -> Recording:
-    """The part of a recording that `mask` names, or all of it."""
-    if mask is not None:
-        # A part of a collection is not a collection, since it lacks seeds.
-        info = None if recording.info is None else replace(recording.info, seed=None)
-        return replace(recording, episodes=_part(recording, source, mask), info=info)
-    if recording.masks and not kept:
-        notes[
-            f"parts are not kept apart: {', '.join(recording.masks)} (`data convert --mask` takes one)"
-        ] += 1
-    return recording
+    """The part of a recording that `mask` names, or all of it. Raises InputError if it has no such part."""
+    masks = recording.masks
+    if mask is None:
+        if masks and not kept:
+            notes[f"parts are not kept apart: {', '.join(masks)} (`data convert --mask` takes one)"] += 1
+        return recording
+    if mask not in masks:
+        known = ", ".join(masks) or "none"
+        raise InputError(f"{source} has no part {mask!r}{did_you_mean(mask, masks)}; it has {known}")
+    # A part of a collection is not a collection, since it lacks seeds.
+    info = None if recording.info is None else replace(recording.info, seed=None)
+    return replace(recording, episodes=masks[mask], info=info)
 
 
 def _described(
@@ -264,35 +263,23 @@ def _not_empty(episodes: Iterable[Episode], source: Path) -> Iterator[Episode]:
 def _keeping(kept: Sequence[str], episodes: Iterable[Episode], notes: Notes) -> Iterator[Episode]:
     """The episodes without the texts and states that the target can't hold; masks are noted elsewhere."""
     for pieces in episodes:
-        held: dict[str, None] = {}
-
-        def only(piece: Trajectory, held: dict[str, None] = held) -> Trajectory:
-            lost = [name for name in TEXTS if name in piece.info and name not in kept]
-            states = piece.states if "states" in kept else None
-            held.update(dict.fromkeys([*lost, *(["states"] if piece.states is not states else [])]))
-            return replace(piece, info={k: v for k, v in piece.info.items() if k not in lost}, states=states)
-
-        yield map(only, pieces)
-        notes.update(f"{_CALLED[name]} left out" for name in held if name in _CALLED)
+        yield _kept(kept, pieces, notes)
 
 
-def _part(recording: Recording, source: Path, mask: str) -> Callable[[], Iterator[Episode]]:
-    if mask not in recording.masks:
-        known = ", ".join(recording.masks) or "none"
-        raise InputError(
-            f"{source} has no part {mask!r}{did_you_mean(mask, recording.masks)}; it has {known}"
-        )
-    return recording.masks[mask]
-
-
-def _within(episodes: Callable[[], Iterator[Episode]], limit: Most) -> Callable[[], Iterator[Episode]]:
-    return lambda: within(limit, episodes())
+def _kept(kept: Sequence[str], pieces: Episode, notes: Notes) -> Episode:
+    lost: dict[str, None] = {}
+    for piece in pieces:
+        texts = [name for name in TEXTS if name in piece.info and name not in kept]
+        states = piece.states if "states" in kept else None
+        lost |= dict.fromkeys([*texts, *(["states"] if piece.states is not states else [])])
+        yield replace(piece, info={k: v for k, v in piece.info.items() if k not in texts}, states=states)
+    notes.update(f"{_CALLED[name]} left out" for name in lost if name in _CALLED)
 
 
 def _write(
     target: Format,
     out: Path,
-    info: Any,
+    info: DemoInfo,
     episodes: Iterable[Episode],
     labelled: bool,
     options: Mapping[str, Any],
