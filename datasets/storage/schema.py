@@ -150,25 +150,12 @@ def write_info(file: h5py.File, info: DemoInfo) -> None:
 
 def info_to_plain(info: DemoInfo) -> dict[str, Any]:
     """`info` as text and numbers, by attribute; NaN and -1 stand for an unknown return and seed."""
-    return {
-        "env_id": info.env_id,
+    return vars(info) | {
         "env_kwargs": json.dumps(dict(info.env_kwargs)),
         "observation_space": json.dumps(space_to_json(info.observation_space)),
         "action_space": json.dumps(space_to_json(info.action_space)),
-        "expert": info.expert,
-        "expert_sha256": info.expert_sha256,
-        "normalisation_sha256": info.normalisation_sha256,
         "expert_return": np.nan if info.expert_return is None else info.expert_return,
-        "deterministic": info.deterministic,
-        "noise": info.noise,
         "seed": -1 if info.seed is None else info.seed,
-        "frame_stack": info.frame_stack,
-        "protocol": info.protocol,
-        "command": info.command,
-        "has_actions": info.has_actions,
-        "compression": info.compression,
-        "state_size": info.state_size,
-        "has_texts": info.has_texts,
         "fps": float(info.fps),
         "versions": json.dumps(dict(info.versions)),
     }
