@@ -27,7 +27,7 @@ from tqdm import tqdm
 from imitate.errors import InputError, one_line
 from imitate.files import atomic
 
-__all__ = ["KeepBest"]
+__all__ = ["KeepBest", "mean_and_std"]
 
 logger = logging.getLogger(__name__)
 
@@ -67,22 +67,9 @@ class KeepBest(BaseCallback):
             self.save()
         return True
 
-    def normalized(self, venv: VecEnv, model: BaseAlgorithm) -> VecEnv:
-        """`venv` normalised by the statistics that `model` was trained with; rewards stay raw."""
-        trained_with = model.get_vec_normalize_env()
-        if trained_with is None:
-            return venv
-        wrapped = VecNormalize(venv, training=False, norm_reward=False)
-        wrapped.obs_rms, wrapped.ret_rms = trained_with.obs_rms, trained_with.ret_rms
-        return wrapped
-
     def validate(self) -> None:
         self._venv.seed(self._seed)
-        venv = self.normalized(self._venv, self.model)
-        returns, _ = evaluate_policy(
-            self.model, venv, n_eval_episodes=self._episodes, return_episode_rewards=True
-        )
-        mean, std = float(np.mean(returns)), float(np.std(returns))
+        mean, std = mean_and_std(self.model, self._venv, self._episodes)
         self.logger.record("eval/mean_return", mean)
         self.logger.dump(self.model.num_timesteps)
         with (self._folder.parent / "log.jsonl").open("a") as log:
@@ -138,17 +125,15 @@ class KeepBest(BaseCallback):
         folder = self._folder / "checkpoint"
         folder.mkdir(exist_ok=True)
         normalize = model.get_vec_normalize_env()
+        moments = [] if normalize is None else _moments(normalize)
+        statistics = [(torch.as_tensor(m.mean), torch.as_tensor(m.var), float(m.count)) for m in moments]
         state = {
             "parameters": model.get_parameters(),
             "num_timesteps": model.num_timesteps,
             "updates": model._n_updates,
             "best": self._best,
             "next_validation": self._next_validation,
-            "statistics": None
-            if normalize is None
-            else [
-                (torch.as_tensor(m.mean), torch.as_tensor(m.var), float(m.count)) for m in _moments(normalize)
-            ],
+            "statistics": statistics or None,
         }
         if with_buffer and isinstance(model, OffPolicyAlgorithm):
             buffer = model.replay_buffer
@@ -173,6 +158,17 @@ class KeepBest(BaseCallback):
             for rms, values in zip(_moments(normalize), state["statistics"], strict=True):
                 rms.mean, rms.var, rms.count = values[0].numpy(), values[1].numpy(), values[2]
         return state
+
+
+def mean_and_std(model: BaseAlgorithm, venv: VecEnv, episodes: int) -> tuple[float, float]:
+    """The mean return and its standard deviation over episodes in `venv`, observed as in training; rewards are raw."""
+    trained_with = model.get_vec_normalize_env()
+    if trained_with is not None:
+        wrapped = VecNormalize(venv, training=False, norm_reward=False)
+        wrapped.obs_rms, wrapped.ret_rms = trained_with.obs_rms, trained_with.ret_rms
+        venv = wrapped
+    returns, _ = evaluate_policy(model, venv, n_eval_episodes=episodes, return_episode_rewards=True)
+    return float(np.mean(returns)), float(np.std(returns))
 
 
 def _moments(normalize: VecNormalize) -> list[RunningMeanStd]:

@@ -13,9 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.logger import configure
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
@@ -23,7 +21,7 @@ from imitate.envs.make import resolve_env_id
 from imitate.envs.seeds import TEST_SEED, Stream, check_seed, draw_seed
 from imitate.errors import InputError
 from imitate.experts.folder import save_expert
-from imitate.experts.training.keeping import KeepBest
+from imitate.experts.training.keeping import KeepBest, mean_and_std
 from imitate.experts.training.models import (
     check_counts,
     iteration_steps,
@@ -91,10 +89,7 @@ def train_expert(
         "env_id": env_id, "env_kwargs": dict(env_kwargs or {}), "algorithm": algorithm, "hyperparameters": settings,
         "steps": total_steps, "seed": seed, "command": command,
     }  # fmt: skip
-
-    def write(folder: Path) -> None:
-        _write_expert(folder, model, keeper, facts, test_episodes)
-
+    write = partial(_write_expert, model=model, facts=facts, episodes=test_episodes)
     keeper = KeepBest(
         training,
         make_venv(env_id, env_kwargs, min(eval_episodes, 10), 0),
@@ -157,14 +152,10 @@ def _learn(model: BaseAlgorithm, keeper: KeepBest, total_steps: int) -> None:
         raise
 
 
-def _write_expert(
-    folder: Path, model: BaseAlgorithm, keeper: KeepBest, facts: Mapping[str, Any], episodes: int
-) -> None:
+def _write_expert(folder: Path, *, model: BaseAlgorithm, facts: Mapping[str, Any], episodes: int) -> None:
     """Write the current model as an expert, with its return in the test episodes."""
     venv = make_venv(facts["env_id"], facts["env_kwargs"], min(episodes, 10), TEST_SEED)
-    returns, _ = evaluate_policy(
-        model, keeper.normalized(venv, model), n_eval_episodes=episodes, return_episode_rewards=True
-    )
-    measured = {"mean": float(np.mean(returns)), "std": float(np.std(returns)), "episodes": episodes}
+    mean, std = mean_and_std(model, venv, episodes)
+    measured = {"mean": mean, "std": std, "episodes": episodes}
     meta = {**facts, "best_step": model.num_timesteps, "measured": measured}
     save_expert(folder, model, model.get_vec_normalize_env(), meta)
