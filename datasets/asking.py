@@ -11,7 +11,8 @@ import numpy as np
 from gymnasium import spaces
 
 from imitate.datasets.trajectory import Policy
-from imitate.envs.fields import LEAVES, all_finite, strays
+from imitate.envs.fields import LEAVES
+from imitate.envs.numbers import all_finite, strays
 from imitate.envs.spaces import Array, Space, beyond, kind
 from imitate.errors import Fault, InputError, raised
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from imitate.envs.fields import Array, all_finite, as_dict, rows_of
+from imitate.envs.fields import Array, as_dict, rows_of
+from imitate.envs.numbers import all_finite
 from imitate.errors import InputError, one_line
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from imitate.datasets.storage.damage import damaged
 from imitate.datasets.storage.fit import outside
 from imitate.datasets.storage.schema import DemoInfo
-from imitate.envs.fields import Array, all_finite
+from imitate.envs.numbers import Array, all_finite
 from imitate.errors import InputError
 
 __all__ = ["LARGEST_EPISODE", "PIECE_BYTES", "Column", "read_columns"]

@@ -10,7 +10,8 @@ from gymnasium import spaces
 
 from imitate.datasets.storage.schema import EPISODES, DemoInfo
 from imitate.datasets.trajectory import Trajectory
-from imitate.envs.fields import Fields, strays
+from imitate.envs.fields import Fields
+from imitate.envs.numbers import strays
 from imitate.envs.spaces import Array, Space
 from imitate.errors import InputError
 

@@ -9,8 +9,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from imitate.envs.fields import all_finite, misfit
 from imitate.envs.make import Env
+from imitate.envs.numbers import all_finite, misfit
 from imitate.envs.spaces import Array
 from imitate.errors import Fault, InputError, raised
 

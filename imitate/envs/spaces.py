@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from imitate.envs.fields import LEAVES, Array, Fields, Space, as_fields, leaves, values_of
+from imitate.envs.fields import LEAVES, Fields, as_fields, leaves
+from imitate.envs.numbers import Array, Space, values_of
 from imitate.errors import InputError, one_line
 
 __all__ = [

@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from imitate.envs.answers import Answering
-from imitate.envs.fields import all_finite
 from imitate.envs.make import Env
+from imitate.envs.numbers import all_finite
 from imitate.envs.spaces import Array, Space, check_supported, kind
 from imitate.envs.structured import structured
 from imitate.errors import InputError

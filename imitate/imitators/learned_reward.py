@@ -26,7 +26,7 @@ from torch.nn.utils import parametrize
 
 from imitate.configs.dac import DACConfig
 from imitate.configs.gail import GAILConfig, Reward
-from imitate.envs.fields import all_finite, misfit
+from imitate.envs.numbers import all_finite, misfit
 from imitate.envs.spaces import Array, Space, check_plain, space_from_json, space_to_json, values_of
 from imitate.errors import InputError
 from imitate.files import Number, write_json

@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 
 from imitate.datasets.trajectory import Trajectory
-from imitate.envs.fields import Array, all_finite
+from imitate.envs.numbers import Array, all_finite
 from imitate.envs.seeds import episode_seeds
 from imitate.envs.stepping import Chooser, Score, Scores, stepping
 from imitate.envs.vec import CountsGames, VecEnv

@@ -13,8 +13,9 @@ from gymnasium import spaces
 from structured import Knower, Told
 
 from imitate.envs import make_vec
-from imitate.envs.fields import Fields, all_finite, as_dict, as_fields, in_rows, leaves
+from imitate.envs.fields import Fields, as_dict, as_fields, in_rows, leaves
 from imitate.envs.make import make_env
+from imitate.envs.numbers import all_finite
 from imitate.envs.spaces import check_plain, check_supported, space_from_json, space_to_json, values_of
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import Fault, InputError

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from imitate.envs.fields import all_finite, finite_rows
+from imitate.envs.numbers import all_finite, finite_rows
 from imitate.envs.spaces import Array, Space, check_supported
 from imitate.envs.vec import Step
 from imitate.errors import Fault
