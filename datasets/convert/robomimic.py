@@ -53,7 +53,8 @@ def read(path: Path, keys: Sequence[str], notes: Notes, *, clip: bool = False) -
         chosen = [] if shown is None else _chosen(shown, keys)
         space = _space(shown, chosen) if info is None else info.observation_space
         masks = {name: hdf5.texts(file["mask"], name) for name in file["mask"]} if "mask" in file else {}
-        described = hdf5.text(data, "env_args") if arguments.get("type") != GYM else None
+        is_gym = arguments.get("type") == GYM
+        described = None if is_gym else hdf5.text(data, "env_args")
         texts = Texts(masks, described or "")
         size = state_size(data, names, notes)
         labelled = bool(stored and names and "expert_actions" in hdf5.group(data, names[0]))
@@ -67,26 +68,30 @@ def read(path: Path, keys: Sequence[str], notes: Notes, *, clip: bool = False) -
                 yield assembled(f"{path}: {name}", parts, notes, about)
 
         actions = hdf5.dataset(hdf5.group(data, names[0]), "actions") if names else None
-        width = actions.shape[1:] if actions is not None else (1,)
-        dtype: Any = np.float32 if actions is None or actions.dtype.kind != "f" else actions.dtype.type
         kwargs = arguments.get("env_kwargs")
         kwargs = kwargs if isinstance(kwargs, dict) else {}
         rate = kwargs.get("control_freq")
         yield Recording(
             episodes,
             env_id=str(arguments.get("env_name") or ""),
-            env_kwargs=kwargs if arguments.get("type") == GYM else {},
+            env_kwargs=kwargs if is_gym else {},
             observation_space=space if isinstance(space, Fields) else None,
-            action_space=spaces.Box(-1.0, 1.0, width, dtype) if arguments.get("type") != GYM else None,
+            action_space=None if is_gym else _action_space(actions),
             info=info,
             labelled=labelled,
             state_size=size,
             fps=float(rate) if isinstance(rate, int | float) and 0 < rate <= _FASTEST else 0.0,
             has_texts=any(texts.of(name, hdf5.group(data, name)) for name in names),
-            masks={
-                name: partial(episodes, sorted(set(chosen), key=_number)) for name, chosen in masks.items()
-            },
+            masks={name: partial(episodes, sorted(set(held), key=_number)) for name, held in masks.items()},
         )
+
+
+def _action_space(actions: h5py.Dataset | None) -> spaces.Box:
+    """[-1, 1] for each action, in the type of those that are stored."""
+    if actions is None:
+        return spaces.Box(-1.0, 1.0, (1,))
+    dtype: Any = actions.dtype.type if actions.dtype.kind == "f" else np.float32
+    return spaces.Box(-1.0, 1.0, actions.shape[1:], dtype)
 
 
 def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
