@@ -158,7 +158,7 @@ def _reference(value: Any) -> tuple[str, torch.dtype]:
         raise InputError(
             "it holds objects that only code could load, or tensors that are not plain and dense"
         )
-    storage = value.args[0].id if isinstance(value.args[0], Persistent) else None
+    storage: Any = value.args[0].id if isinstance(value.args[0], Persistent) else None
     is_named = isinstance(storage, tuple) and len(storage) >= 5 and storage[0] == "storage"
     if not is_named or not isinstance(storage[2], str):
         raise InputError("a tensor refers to no storage of its file")
