@@ -200,7 +200,6 @@ def _registered(env_id: str) -> str:
 def published_of(algorithm: str, env_id: str, found: Found, source: str) -> tuple[float | None, float | None]:
     """Mean and standard deviation as published: in the zoo's benchmark, or in results.json on the hub."""
     if source.startswith("zoo:"):
-        mean, std, *_ = [*published().get(algorithm.lower(), {}).get(env_id, []), None, None]
-    else:
-        mean, std = found.results.get("mean_reward"), found.results.get("std_reward")
-    return mean, std
+        figures = published().get(algorithm.lower(), {}).get(env_id, [])
+        return figures[0] if figures else None, figures[1] if len(figures) > 1 else None
+    return found.results.get("mean_reward"), found.results.get("std_reward")
