@@ -7,7 +7,7 @@ import logging
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,9 @@ from gymnasium.spaces import Box
 from imitate.algorithms import find
 from imitate.envs.make import make_env
 from imitate.envs.seeds import draw_seed
-from imitate.errors import LARGEST, InputError, pip_install
+from imitate.errors import LARGEST, InputError, one_line, pip_install
 from imitate.files import atomic, lock, plain_json, read_json, write_json
+from imitate.training.checkpoint import continued
 from imitate.training.experiment import Experiment
 from imitate.tune.ranges import nested, searched
 
@@ -110,12 +111,25 @@ def tune(
 
 
 def _study(out: Path) -> optuna.Study:
-    """The search in the folder, or a new one."""
+    """The search in the folder, or a new one. Raises InputError if its log is damaged."""
     import optuna
     from optuna.storages.journal import JournalFileBackend
 
-    storage = optuna.storages.JournalStorage(JournalFileBackend(str(out / "trials.log")))
-    study = optuna.create_study(storage=storage, study_name="tune", direction="maximize", load_if_exists=True)
+    log = out / "trials.log"
+    # Of a process that was killed: Optuna would wait for its lock, and read no further than half a line.
+    log.with_name("trials.log.lock").unlink(missing_ok=True)
+    if log.exists():
+        with continued(log, log.stat().st_size):
+            pass
+    try:
+        storage = optuna.storages.JournalStorage(JournalFileBackend(str(log)))
+        study = optuna.create_study(
+            storage=storage, study_name="tune", direction="maximize", load_if_exists=True
+        )
+    except OSError:
+        raise
+    except Exception as error:  # Optuna checks nothing that it reads
+        raise InputError(f"{log} is damaged ({one_line(error)}): choose another --out") from error
     # A continued search must not draw again what it drew at its start.
     study.sampler = optuna.samplers.TPESampler(seed=draw_seed(FIRST_SEED, len(study.trials)) >> 32)
     study.pruner = optuna.pruners.MedianPruner(n_startup_trials=_BEFORE_PRUNING)
@@ -180,10 +194,14 @@ def _best(study: optuna.Study, out: Path) -> Best | None:
     if not complete:
         return None
     best = max(complete, key=lambda each: float(each.value or 0.0))
-    settings = read_json(out / "trials" / f"{best.number:04}" / "config.json", dict[str, Any])[
-        "hyperparameters"
-    ]
-    chosen = {name: _at(settings, name) for name in best.params}
+    path = out / "trials" / f"{best.number:04}" / "config.json"
+    run = read_json(path, dict[str, Any])
+    try:
+        chosen = {name: _at(run, f"hyperparameters.{name}") for name in best.params}
+    except (KeyError, TypeError) as error:
+        raise InputError(
+            f"{path} is not of trial {best.number} (no {one_line(error)}): choose another --out"
+        ) from error
     return Best(best.number, float(best.value or 0.0), chosen, out / "best.toml")
 
 
@@ -212,13 +230,21 @@ def _write_best(study: optuna.Study, base: Experiment, out: Path) -> None:
             temporary.write_text(run.to_toml(out), "utf-8")
 
 
+@dataclass(frozen=True)
+class _Search:
+    """The content of search.json: the run, and the names of what is searched."""
+
+    run: dict[str, Any] = field(default_factory=dict)
+    searched: list[str] = field(default_factory=list)
+
+
 def _check_same(out: Path, search: dict[str, Any], fixed: Mapping[str, Any]) -> None:
     """Raise InputError if the folder holds another search, or something else."""
     path = out / "search.json"
     if path.exists():
-        before = read_json(path, dict[str, Any])
-        same = before.get("run") == json.loads(json.dumps(search["run"]))
-        known, names = set(before.get("searched", ())), set(search["searched"])
+        before = read_json(path, _Search)
+        same = before.run == json.loads(json.dumps(search["run"]))
+        known, names = set(before.searched), set(search["searched"])
         # An older version may have searched more, but a value that is fixed now was not the same then.
         now_fixed = any(name.split(".")[0] in fixed for name in known - names)
         if not same or not names <= known or now_fixed:

@@ -157,3 +157,33 @@ def test_every_algorithm_has_something_to_search(name: str) -> None:
         for each, choice in searched(name, settings, {}, actions).items():
             for value in choice.values if isinstance(choice, OneOf) else (choice.low, choice.high):
                 make_config(name, over(settings, nested({each: value})))
+
+
+def test_what_a_killed_process_left_is_mended() -> None:
+    """Half a line of Optuna's log, and its lock, which another process would wait for without end."""
+    assert main([*TUNE, "--trials", "2"]) == 0
+    log = Path("search/trials.log")
+    log.write_bytes(log.read_bytes()[:-40])
+    Path("search/trials.log.lock").symlink_to("search/trials.log")
+    assert main([*TUNE, "--trials", "3"]) == 0
+    assert main([*TUNE, "--trials", "4"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("trials.log", "{}\n", "search/trials.log is damaged"),
+        ("trials.log", '{"op_code": 0}\n', "search/trials.log is damaged"),
+        ("trials.log", "{\n{\n", "search/trials.log is damaged"),
+        ("search.json", '{"run": {}, "searched": 5}', "Expected `array`, got `int` - at `$.searched`"),
+        ("search.json", '{"run": {}, "searched": [[1]]}', "Expected `str`, got `array`"),
+        ("trials/0000/config.json", "{}", "search/trials/0000/config.json"),
+        ("trials/0000/config.json", '{"hyperparameters": {}}', "search/trials/0000/config.json"),
+    ],
+)
+def test_a_damaged_search_is_one_line(
+    file: str, text: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*TUNE, "--trials", "1"]) == 0
+    Path("search", file).write_text(text)
+    assert said in refused(capsys, *TUNE, "--trials", "2")
