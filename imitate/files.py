@@ -50,6 +50,7 @@ Number = Annotated[float, msgspec.Meta(ge=-1e15, le=1e15)]
 
 _PARTIAL = ".partial"
 _LARGEST_JSON = 64 << 20
+_MOST_VALUES = 6_000_000  # of one JSON text; an object of one value takes 200 bytes
 _TAIL = 1 << 16  # bytes at the end of a log, which hold its last line
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP)
 
@@ -245,8 +246,12 @@ def read_json(path: Path, type: type[T], *, limit: int = _LARGEST_JSON) -> T:
 def plain_json(text: str | bytes) -> Any:
     """JSON by the standard library, since it reads the Infinity that configs may hold.
 
-    Raises ValueError for a whole number of more than 64 bits, on which arithmetic would fail much later.
+    Raises ValueError for a whole number of more than 64 bits, on which arithmetic would fail much later, and for a text
+    whose values could take more than about 600 MB.
     """
+    marks: Any = (b",", b"[", b"{") if isinstance(text, bytes) else (",", "[", "{")
+    if (values := sum(map(text.count, marks))) > _MOST_VALUES:
+        raise ValueError(f"{values} values or more, over the limit of {_MOST_VALUES}")
     return json.loads(text, parse_int=_of_64_bits)
 
 

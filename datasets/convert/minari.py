@@ -3,7 +3,6 @@ folder per episode). https://minari.farama.org"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -27,7 +26,7 @@ from imitate.envs.fields import Fields, Space
 from imitate.envs.make import is_installed
 from imitate.envs.spaces import multi_discrete
 from imitate.errors import InputError, one_line
-from imitate.files import read_json
+from imitate.files import plain_json, read_json
 
 __all__ = ["ARROW", "FORMAT", "store"]
 
@@ -250,8 +249,8 @@ def _json(metadata: Mapping[str, Any], name: str) -> dict[str, Any] | None:
     if metadata.get(name) is None:
         return None
     try:
-        value = json.loads(metadata[name])
-    except (TypeError, ValueError, RecursionError) as error:
+        value = plain_json(metadata[name])
+    except (TypeError, AttributeError, ValueError, RecursionError) as error:
         raise InputError(f"its {name} is no JSON: {one_line(error)[:100]}") from error
     if not isinstance(value, dict):
         raise InputError(f"its {name} is no JSON object")

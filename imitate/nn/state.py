@@ -18,6 +18,7 @@ from imitate.files import atomic, plain_json
 __all__ = ["check_like", "check_state", "load_parts", "load_state", "parts_state", "save_state"]
 
 _TENSOR = "tensor:"
+_LARGEST_HEADER = 8 << 20  # bytes; those of our learners have a few thousand
 
 
 def save_state(path: str | Path, state: dict[str, Any]) -> None:
@@ -31,10 +32,13 @@ def save_state(path: str | Path, state: dict[str, Any]) -> None:
     try:
         with atomic(Path(path)) as temporary:
             save_file(copies, temporary, metadata={"state": json.dumps(skeleton)})
+            _check_header(temporary)
     except safetensors.SafetensorError as error:  # a full disk raises this too, not OSError
         raise InputError(
             f"{path} can't be written ({one_line(error)}): make room on the disk; what was there before is kept"
         ) from error
+    except ValueError as error:
+        raise InputError(f"{path} can't be written: {error}: make tensors of long lists") from error
 
 
 def check_state(state: dict[str, Any]) -> None:
@@ -47,6 +51,7 @@ def load_state(path: str | Path) -> dict[str, Any]:
     if not Path(path).is_file():
         raise InputError(f"{path} is no file; check the path")
     try:
+        _check_header(path)
         with safetensors.safe_open(path, framework="pt") as file:
             skeleton = plain_json(file.metadata()["state"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -61,6 +66,13 @@ def load_state(path: str | Path) -> dict[str, Any]:
             f"{path} is not a state that imitate wrote ({one_line(error)}); choose another run"
         ) from error
     return state
+
+
+def _check_header(path: str | Path) -> None:
+    with Path(path).open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+    if size > _LARGEST_HEADER:
+        raise ValueError(f"it has {size} bytes that are no tensors, over the limit of {_LARGEST_HEADER}")
 
 
 def check_like(own: Any, state: Any, place: str = "") -> None:

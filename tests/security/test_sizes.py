@@ -1,0 +1,34 @@
+"""Files whose content would take gigabytes: they are refused before it is built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import save_file
+
+from imitate.errors import InputError
+from imitate.files import read_json
+from imitate.nn.state import load_state, save_state
+
+LISTS = 9_000_000
+
+
+def test_json_of_many_values(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_bytes(b'{"a": [' + b"[]," * LISTS + b"[]]}")
+    with pytest.raises(InputError, match=r"config.json can't be read: \d+ values or more, over the limit"):
+        read_json(tmp_path / "config.json", dict[str, Any])
+
+
+def test_a_state_of_many_values(tmp_path: Path) -> None:
+    save_file({}, tmp_path / "state", metadata={"state": "[" + "[]," * LISTS + "[]]"})
+    with pytest.raises(InputError, match="it has 27000040 bytes that are no tensors, over the limit"):
+        load_state(tmp_path / "state")
+
+
+def test_a_state_that_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
+    save_state(tmp_path / "state", {"a": [1.0]})
+    with pytest.raises(InputError, match="bytes that are no tensors, over the limit of 8388608"):
+        save_state(tmp_path / "state", {"a": [0] * 3_000_000})
+    assert load_state(tmp_path / "state") == {"a": [1.0]}
