@@ -9,10 +9,12 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from imitate.algorithms import find
+from imitate.errors import one_line
 from imitate.files import plain_json
 from imitate.training.experiment import Experiment
 
@@ -36,22 +38,35 @@ def told(found: Evaluation) -> str:
     )
 
 
+class _Validated(msgspec.Struct, frozen=True):
+    """The fields that are read from a line of evaluations.jsonl."""
+
+    best: bool
+    env_steps: int
+    mean_return: float
+    distance: float | None = None
+
+
 def chosen(run: Path) -> str:
     """A line on the validation that chose the policy of a finished run; "" if none did."""
     path = run / "evaluations.jsonl"
-    rows = [plain_json(line) for line in path.read_text().splitlines()] if path.is_file() else []
-    best = next((row for row in reversed(rows) if row["best"]), None)
-    if best is None:
+    try:
+        lines = path.read_bytes().splitlines() if path.is_file() else []
+        rows = [msgspec.convert(plain_json(line), _Validated) for line in lines]
+    except (ValueError, RecursionError) as error:
+        logger.warning("%s is damaged (%s): what it says is left out", path, one_line(error))
         return ""
-    by = "was closest to the demonstrations" if "distance" in best else "did best"
+    number = max((number for number, row in enumerate(rows, 1) if row.best), default=0)
+    if not number:
+        return ""
+    best = rows[number - 1]
+    by = "did best" if best.distance is None else "was closest to the demonstrations"
     who = f"of {len(rows)} policies that were validated this one {by}"
     if len(rows) == 1:
         who = "only this one was validated"
-    steps = best["env_steps"]  # 0 of an offline learner
-    when = f"after {steps:,} steps of its own" if steps else f"as number {rows.index(best) + 1}"
-    return (
-        f"{who}, {when} with a return of {best['mean_return']:.4g}; the last one is in {run / 'last_policy'}"
-    )
+    steps = best.env_steps  # 0 of an offline learner
+    when = f"after {steps:,} steps of its own" if steps else f"as number {number}"
+    return f"{who}, {when} with a return of {best.mean_return:.4g}; the last one is in {run / 'last_policy'}"
 
 
 @contextmanager

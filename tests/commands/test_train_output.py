@@ -6,13 +6,14 @@ import contextlib
 import io
 import os
 import sys
+from pathlib import Path
 
 import pytest
 from forked import COMMAND, Script
 from typed import PPO, help_of
 
 from imitate.cli import main
-from imitate.commands.progress import progress_of
+from imitate.commands.progress import chosen, progress_of
 from imitate.training.experiment import Experiment
 
 if sys.platform != "win32":
@@ -100,3 +101,9 @@ def test_a_bar_reaches_its_end_and_messages_do_not_break_it() -> None:
     assert "aggrevated: 100%|" in said
     (message,) = (line for line in said.splitlines() if "is learned online by fitted Q evaluation" in line)
     assert message.lstrip("\r").startswith("imitate: Q* of ")
+
+
+@pytest.mark.parametrize("text", ["{", "5", "{}", "\0\0", '{"best": true}', "[" * 100_000, "\xff"])
+def test_damaged_validations_of_a_resumed_run_are_left_out(tmp_path: Path, text: str) -> None:
+    (tmp_path / "evaluations.jsonl").write_text(f"{text}\n", "latin-1")
+    assert chosen(tmp_path) == ""
