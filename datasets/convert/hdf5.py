@@ -165,13 +165,17 @@ def texts(parent: h5py.Group, name: str) -> list[str]:
 
 
 def text(parent: h5py.Group, name: str) -> str | None:
-    """A text stored as an attribute or as a scalar; None if there is none."""
+    """A text stored as an attribute or as a scalar; None if there is none. Raises InputError if it is very long."""
     value: Any = None
     if name in parent.attrs and parent.attrs.get_id(name).shape == ():
         value = parent.attrs[name]
     elif isinstance(found := parent.get(name), h5py.Dataset) and found.shape == ():
         value = found[()]
     value = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    if isinstance(value, str) and len(value) > _MOST_TEXT:
+        raise InputError(
+            f"{name} of {parent.name} has {len(value)} characters, over the limit of {_MOST_TEXT}; shorten it"
+        )
     return value if isinstance(value, str) else None
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import h5py
 import pytest
 from safetensors.torch import save_file
 
+from imitate.datasets.convert.hdf5 import text
 from imitate.errors import InputError
 from imitate.files import read_json
 from imitate.nn.state import load_state, save_state
@@ -32,3 +34,10 @@ def test_a_state_that_could_not_be_read_again_is_not_written(tmp_path: Path) -> 
     with pytest.raises(InputError, match="bytes that are no tensors, over the limit of 8388608"):
         save_state(tmp_path / "state", {"a": [0] * 3_000_000})
     assert load_state(tmp_path / "state") == {"a": [1.0]}
+
+
+def test_a_text_of_many_values_in_hdf5(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "demo.hdf5", "w", libver="latest") as file:
+        file.attrs["ep_meta"] = '{"lang": [' + "[]," * LISTS + "[]]}"
+        with pytest.raises(InputError, match="ep_meta of / has 27000014 characters, over the limit"):
+            text(file, "ep_meta")
