@@ -22,7 +22,7 @@ from imitate.compare.statistics.job_results import MetricsRow
 from imitate.datasets.trajectory import Policy
 from imitate.envs.make import make_env
 from imitate.envs.seeds import Stream
-from imitate.errors import InputError
+from imitate.errors import InputError, one_line
 from imitate.experts import Expert, load_expert
 from imitate.files import lock, read_json, sweep, versions, write_json
 from imitate.improvement.candidates import imitates, suited
@@ -196,13 +196,18 @@ def _imitator(study: Study, student: str) -> str | None:
 def _fitted(study: Study) -> float | None:
     """Share of states in which the critic that LOKI fitted to an expert without one knows the expert's action.
 
-    None if the expert has a critic, or LOKI has fitted none. It is the last openness that `measure_gate` found.
+    None if the expert has a critic, or LOKI has fitted none, or its metrics are damaged. It is the last openness that
+    `measure_gate` found.
     """
     path = study.out / "runs" / "loki" / "metrics.jsonl"
     if study.expert.oracle is not None or not path.is_file():
         return None
-    with path.open("rb") as rows:
-        found = [row.gate for row in map(MetricsRow.parse, rows) if row.gate is not None]
+    try:
+        with path.open("rb") as rows:
+            found = [row.gate for row in map(MetricsRow.parse, rows) if row.gate is not None]
+    except (ValueError, RecursionError) as error:
+        logger.warning("%s can't be read: %s", path, one_line(error))
+        return None
     return found[-1] if found else None
 
 

@@ -38,6 +38,20 @@ def test_a_run_that_failed_to_play_more_test_episodes_has_failed(tmp_path: Path)
     assert read_outcome(out).failures == ["ppo-seed0: it has no policy"]
 
 
+@pytest.mark.parametrize("linked", ["bc.mp4", "bc.jpg"])
+def test_a_film_that_is_a_link_is_left_out(linked: str, tmp_path: Path) -> None:
+    """It could bring any file of the reader's machine into the report that they pass on."""
+    out = fill(tmp_path / "out")
+    for name in ("bc", "ppo"):
+        write_json(out / "videos" / f"{name}.json", {"episode_return": 1.0})
+        for kind in ("mp4", "jpg"):
+            (out / "videos" / f"{name}.{kind}").write_bytes(b"")
+    (tmp_path / "secret").write_text("secret")
+    (out / "videos" / linked).unlink()
+    (out / "videos" / linked).symlink_to(tmp_path / "secret")
+    assert [*read_outcome(out).videos] == ["ppo"]
+
+
 def test_less_than_a_second_is_not_shown_as_none(tmp_path: Path) -> None:
     curve = [Point(100 * n, 50 * n, 0.02 * n, [500.0 * (n == POINTS)] * 2) for n in range(POINTS + 1)]
     shown = {each["title"]: each["value"] for each in tiles(outcome(tmp_path, changes={"curve": curve}))}

@@ -180,3 +180,16 @@ def test_the_race_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     journal = Journal(Task("CartPole-v1", "CartPole-v1", 100_000))
     search.race(SimpleNamespace(journal=journal, out=Path()), plan)  # type: ignore[arg-type]
     assert trained == [("clone", pytest.approx(0.25, abs=1e-3), 0), ("a", 0.5, 0.75, 1.0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("last", "found"), [('{"gate": 0.5}', 0.5), ('{"gate": ', None), ('{"gate": []}', None)]
+)
+def test_damaged_metrics_of_loki_say_nothing_of_its_critic(
+    last: str, found: float | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "runs" / "loki" / "metrics.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"gate": 0.25}\n' + last + "\n")
+    study: Any = SimpleNamespace(out=tmp_path, expert=SimpleNamespace(oracle=None))
+    assert search._fitted(study) == found

@@ -226,12 +226,13 @@ def _read_results(folders: Sequence[Path]) -> tuple[dict[_Run, str], dict[_Run, 
 
 
 def _films(folders: Sequence[Path]) -> dict[str, tuple[Path, float]]:
-    """The film of each learner and its return; of two, the first folder's."""
+    """The film of each learner and its return; of two, the first. A link could bring any file into a report."""
     videos: dict[str, tuple[Path, float]] = {}
     for folder in folders:
         for note in sorted((folder / "videos").glob("*.json")):
-            shown = read_json(note, Film).episode_return
-            videos.setdefault(note.stem, (note.with_suffix(".mp4"), shown))
+            shown, film = read_json(note, Film).episode_return, note.with_suffix(".mp4")
+            if not film.is_symlink() and not film.with_suffix(".jpg").is_symlink():
+                videos.setdefault(note.stem, (film, shown))
     return videos
 
 
