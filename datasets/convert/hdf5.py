@@ -164,12 +164,16 @@ def texts(parent: h5py.Group, name: str) -> list[str]:
     return [value.decode("utf-8", "replace") for value in found[:]]
 
 
-def text(parent: h5py.Group, name: str) -> str | None:
+def text(parent: h5py.Group | h5py.Dataset, name: str) -> str | None:
     """A text stored as an attribute or as a scalar; None if there is none. Raises InputError if it is very long."""
     value: Any = None
     if name in parent.attrs and parent.attrs.get_id(name).shape == ():
         value = parent.attrs[name]
-    elif isinstance(found := parent.get(name), h5py.Dataset) and found.shape == ():
+    elif (
+        isinstance(parent, h5py.Group)
+        and isinstance(found := parent.get(name), h5py.Dataset)
+        and found.shape == ()
+    ):
         value = found[()]
     value = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
     if isinstance(value, str) and len(value) > _MOST_TEXT:
@@ -193,16 +197,25 @@ def _check(path: Path) -> None:
             if not isinstance(link, h5py.HardLink):
                 return f"{name!r} is a link to another place; links are not followed: copy the data in"
             found = file[name]
-            if isinstance(found, h5py.Dataset):
-                try:
+            try:
+                _check_texts(found)
+                if isinstance(found, h5py.Dataset):
                     _check_dataset(found, name, size, zstd=ours and name == "obs")
-                except InputError as error:
-                    return str(error)
+            except InputError as error:
+                return str(error)
             return None
 
+        _check_texts(file)
         problem = file.visititems_links(look)
         if problem is not None:
             raise InputError(problem)
+
+
+def _check_texts(found: h5py.Group | h5py.Dataset) -> None:
+    """Read the texts among the attributes, whose sizes are in the data."""
+    for name in found.attrs:
+        if h5py.check_string_dtype(found.attrs.get_id(name).dtype) is not None:
+            text(found, name)
 
 
 def _check_dataset(found: h5py.Dataset, name: str, size: int, *, zstd: bool) -> None:
