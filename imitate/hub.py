@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import logging
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -26,6 +27,8 @@ __all__ = [
     "policy_folder",
     "push",
 ]
+
+logger = logging.getLogger(__name__)
 
 PREFIX = "hub:"
 Kind = Literal["model", "dataset"]
@@ -62,15 +65,24 @@ class _NoBar(tqdm):  # type: ignore[type-arg]  # its stubs alone have an argumen
 def find(name: str, kind: Kind = "model") -> Repository:
     """The repository `ORG/REPO[@revision]`. HF_ENDPOINT names another hub; it is read on every call.
 
-    Raises InputError if the hub can't be reached, or has no such repository or revision.
+    If the hub can't be reached, the repository is what `fetch` has last brought of it, without a card.
+
+    Raises InputError if that is nothing, or the hub has no such repository or revision.
     """
     from huggingface_hub import HfApi
 
     repo, _, revision = name.partition("@")
     with _fetching(name):
-        info = HfApi(endpoint=_endpoint()).repo_info(
-            repo, revision=revision or None, repo_type=kind, files_metadata=True
-        )
+        try:
+            info = HfApi(endpoint=_endpoint()).repo_info(
+                repo, revision=revision or None, repo_type=kind, files_metadata=True
+            )
+        except Exception as error:
+            cached = _cached(name, kind) if _unreachable(error) else None
+            if cached is None:
+                raise
+            logger.info("%s of hub:%s is taken from the cache: %s", cached.sha, name, _reason(error))
+            return cached
         sizes = {file.rfilename: file.size or 0 for file in info.siblings or []}
         return Repository(name, repo, kind, str(info.sha), sizes, info.card_data)
 
@@ -96,7 +108,34 @@ def fetch(found: Repository, files: Collection[str], limit: int) -> Path:
             allow_patterns=[glob.escape(file) for file in files],
             tqdm_class=_NoBar,  # type: ignore[arg-type]
         )
+    ref = _ref(Path(folder), found.name)
+    ref.parent.mkdir(parents=True, exist_ok=True)
+    ref.write_text(found.sha)  # written last: it says that the files are whole
     return Path(folder)
+
+
+def _cached(name: str, kind: Kind) -> Repository | None:
+    """What `fetch` has last brought of `ORG/REPO[@revision]`; None if nothing."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    repo, _, revision = name.partition("@")
+    try:
+        folder = Path(
+            snapshot_download(repo, repo_type=kind, revision=revision or None, local_files_only=True)
+        )
+    except LocalEntryNotFoundError:
+        return None
+    if not _ref(folder, name).is_file():
+        return None
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    sizes = {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}
+    return Repository(name, repo, kind, folder.name, sizes, None)
+
+
+def _ref(snapshot: Path, name: str) -> Path:
+    """Where the hub's cache notes the commit of `ORG/REPO[@revision]`, beside the folder of its files."""
+    return snapshot.parents[1] / "refs" / (name.partition("@")[2] or "main")
 
 
 def is_policy(found: Repository) -> bool:
@@ -172,9 +211,13 @@ def _reason(error: Exception) -> str:
         return "the hub does not accept the token (401); `hf auth login` stores another, or set HF_TOKEN"
     if status == 403:
         return "the token may not write there (403): check the name, or use a token with write access"
-    if re.search("Connect|Timeout", type(error).__name__):
+    if _unreachable(error):
         return f"{_endpoint() or 'the hub'} can't be reached; check the network"
     return f"{one_line(error)[:200]}; check the name and the network"
+
+
+def _unreachable(error: Exception) -> bool:
+    return re.search("Connect|Timeout|Offline", type(error).__name__) is not None
 
 
 def _endpoint() -> str | None:

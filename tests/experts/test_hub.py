@@ -84,3 +84,26 @@ def test_graded_experts_of_minari(file: str, hub: Hub, files: Files) -> None:
     assert (expert.env_id, expert.algorithm, expert.runnable) == (CARTPOLE, "A2C", True)
     assert expert.sha256 == hashlib.sha256(agent).hexdigest()
     assert (expert.published_return, expert.published_std) == (214.53, 12.75)
+
+
+def test_what_was_fetched_once_needs_no_network(
+    hub: Hub, files: Files, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    spec, sha = "hub:org/a2c-CartPole-v1", hub.put(AGENT, files)
+    hub.put("models/org/never-asked-for", files)
+    known = load_expert(spec)
+    with monkeypatch.context() as offline:
+        # Nothing listens there, as on a computing node without a network.
+        offline.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+        with caplog.at_level("INFO"):
+            expert = load_expert(spec)
+        assert f"{sha} of {spec} is taken from the cache" in caplog.text
+        assert isinstance(expert, Expert)
+        assert isinstance(known, Expert)
+        assert (expert.revision, expert.sha256, expert.env_id) == (sha, known.sha256, known.env_id)
+        assert expert.normalisation is not None
+        for name in ("org/never-asked-for", "org/a2c-CartPole-v1@another"):
+            with pytest.raises(InputError, match="can't be fetched"):
+                load_expert(f"hub:{name}")
+    newer = hub.put(AGENT, files | {"README.md": b"newer"})
+    assert load_expert(spec).revision == newer
