@@ -226,8 +226,15 @@ def _endpoint() -> str | None:
 
 @contextmanager
 def _fetching(name: str) -> Iterator[None]:
+    from huggingface_hub.errors import RepositoryNotFoundError
+
     try:
         yield
+    except RepositoryNotFoundError as error:
+        raise InputError(
+            f"hub:{name} can't be fetched: the hub shows no such repository, or it is private: check the name; "
+            "`hf auth login` stores a token, or set HF_TOKEN"
+        ) from error
     except Exception as error:  # the hub's own errors, or its HTTP client's
         raise InputError(
             f"hub:{name} can't be fetched: {one_line(error)[:160]}; check the name and the network"

@@ -107,3 +107,9 @@ def test_what_was_fetched_once_needs_no_network(
                 load_expert(f"hub:{name}")
     newer = hub.put(AGENT, files | {"README.md": b"newer"})
     assert load_expert(spec).revision == newer
+
+
+def test_a_repository_that_is_not_shown_may_be_private(hub: Hub) -> None:
+    hub.put(AGENT, {"README.md": b""})
+    with pytest.raises(InputError, match=r"no such repository, or it is private: .*HF_TOKEN.*"):
+        load_expert("hub:org/nothing")
