@@ -67,9 +67,7 @@ def zoo_settings(algorithm: str, env_id: str) -> dict[str, Any]:
     algorithm's defaults."""
     text = (resources.files("imitate.experts.training") / "presets" / f"{algorithm}.toml").read_text("utf-8")
     table = tomllib.loads(text)
-    known = env_id in gym.registry
-    names = [*(game_ids(env_id) if known else (env_id,)), *(["atari"] if known and is_atari(env_id) else [])]
-    tuned: dict[str, Any] = next((table[name] for name in names if name in table), {})
+    tuned: dict[str, Any] = next((table[name] for name in game_ids(env_id) if name in table), {})
     return dict(table.get("default", {}) | tuned)
 
 

@@ -112,12 +112,15 @@ def protocol(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> str:
 def game_ids(env_id: str) -> tuple[str, ...]:
     """Names under which to look up this environment's settings, the closest first.
 
-    They are `Env-v0` for `module:Env-v0`, and also `ALE/Pong-v5` for `PongNoFrameskip-v4`, the same game.
+    They are `Env-v0` for `module:Env-v0`. Games have more: `ALE/Pong-v5` for `PongNoFrameskip-v4`, the same one, and
+    `atari`, for what suits all.
     """
     name = bare_id(env_id)
+    if name not in gym.registry or not is_atari(name):
+        return (name,)
     game = re.fullmatch(r"(\w+?)(NoFrameskip|Deterministic)?-v\d+", name)
     modern = f"ALE/{game[1]}-v5" if game else ""
-    return (name, modern) if modern in gym.registry and is_atari(name) else (name,)
+    return (name, *([modern] if modern in gym.registry else []), "atari")
 
 
 class FireFirst(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):

@@ -18,6 +18,7 @@ from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.rl.rollout import Rollout, Sampler
+from imitate.training.settings import tuned
 
 BREAKOUT, PONG = "BreakoutNoFrameskip-v4", "PongNoFrameskip-v4"
 
@@ -206,9 +207,19 @@ def test_sticky_actions_are_felt_on_both_backends() -> None:
         np.testing.assert_array_equal(*frames)
 
 
+@pytest.mark.parametrize("algorithm", ["dqn", "qdagger", "a2c", "ppo"])
+def test_every_game_has_settings(algorithm: str) -> None:
+    """Those of all other environments leave rewards of thousands unclipped."""
+    games = [tuned(algorithm, game) for game in ("ALE/SpaceInvaders-v5", "SpaceInvadersNoFrameskip-v4")]
+    assert games[0] == games[1] == tuned(algorithm, "ALE/Breakout-v5")
+    assert games[0]["clip_rewards"]
+    assert games[0]["episodic_life"]
+    assert not tuned("ppo", "ALE/Pong-v5").get("episodic_life")  # it has its own, and no lives
+
+
 def test_a_game_is_found_under_its_modern_name() -> None:
-    assert game_ids(resolve_env_id(PONG)) == (PONG, "ALE/Pong-v5")
-    assert game_ids("ALE/Pong-v5") == ("ALE/Pong-v5",)
+    assert game_ids(resolve_env_id(PONG)) == (PONG, "ALE/Pong-v5", "atari")
+    assert game_ids("ALE/Pong-v5") == ("ALE/Pong-v5", "atari")
     assert game_ids("my_envs:CartPole-v1") == ("CartPole-v1",)
     assert protocol("CartPole-v1") == ""
 
