@@ -13,7 +13,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 from imitate.errors import InputError
 
-__all__ = ["Log", "append", "opened"]
+__all__ = ["Log", "append", "continued", "opened"]
 
 logger = logging.getLogger(__name__)
 
@@ -45,15 +45,15 @@ class Log:
 def opened(out: Path, sizes: tuple[int, int], step: int) -> Iterator[Log]:
     """The log of a run's folder. What was written after these sizes, or shown after this step, is dropped."""
     with (
-        _continued(out / "metrics.jsonl", sizes[0]) as metrics,
-        _continued(out / "evaluations.jsonl", sizes[1]) as evaluations,
+        continued(out / "metrics.jsonl", sizes[0]) as metrics,
+        continued(out / "evaluations.jsonl", sizes[1]) as evaluations,
         SummaryWriter(str(out), purge_step=step or None) as board,
     ):
         yield Log(metrics, evaluations, board)
 
 
 @contextmanager
-def _continued(path: Path, size: int) -> Iterator[IO[bytes]]:
+def continued(path: Path, size: int) -> Iterator[IO[bytes]]:
     """Open for appending after `size` bytes; of a file that is shorter, the whole lines are kept."""
     path.touch()
     if not path.is_file():

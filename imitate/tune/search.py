@@ -18,8 +18,8 @@ from imitate.envs.make import make_env
 from imitate.envs.seeds import draw_seed
 from imitate.errors import LARGEST, InputError, one_line, pip_install
 from imitate.files import atomic, lock, plain_json, read_json, write_json
-from imitate.training.checkpoint import continued
 from imitate.training.experiment import Experiment
+from imitate.training.log import continued
 from imitate.tune.ranges import nested, searched
 
 if TYPE_CHECKING:
