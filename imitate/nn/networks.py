@@ -141,9 +141,9 @@ def is_image(space: spaces.Space[Any]) -> bool:
 
 
 def channels_last(space: spaces.Space[Any]) -> bool:
-    """True if observations are images (H, W, C), False if (C, H, W) or stacks of grey frames."""
+    """True if observations are images (H, W, C), False if (C, H, W) or stacks of grey frames. C is the least."""
     shape = space.shape or ()
-    return len(shape) == 3 and space.dtype == np.uint8 and shape[2] in (1, 3, 4) and shape[2] < shape[0]
+    return len(shape) == 3 and space.dtype == np.uint8 and shape[2] < min(shape[:2])
 
 
 class ValueNet(nn.Module):

@@ -209,15 +209,16 @@ def test_bytes_that_are_no_image_are_scaled(shape: tuple[int, ...]) -> None:
     torch.testing.assert_close(prepared, torch.full((2, math.prod(shape)), 0.2))
 
 
-def test_images_whose_channels_are_last_are_turned() -> None:
-    """The same picture, (H, W, C) as CarRacing gives it and (C, H, W), has the same features."""
+@pytest.mark.parametrize("channels", [3, 12])
+def test_images_whose_channels_are_last_are_turned(channels: int) -> None:
+    """The same picture, (H, W, C) as CarRacing gives it, or four of these, and (C, H, W), has the same features."""
     torch.manual_seed(0)
     last, first = (
         Encoder(spaces.Box(0, 255, shape, np.uint8), (), "tanh", normalize=False)
-        for shape in ((48, 40, 3), (3, 48, 40))
+        for shape in ((48, 40, channels), (channels, 48, 40))
     )
     first.load_state_dict(last.state_dict())
-    image = torch.randint(256, (2, 48, 40, 3), dtype=torch.uint8)
+    image = torch.randint(256, (2, 48, 40, channels), dtype=torch.uint8)
     given = image.clone()
     wanted = first(first.prepare(image.permute(0, 3, 1, 2)))
     torch.testing.assert_close(last(last.prepare(image)), wanted)
