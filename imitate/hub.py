@@ -7,14 +7,16 @@ import logging
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import quote
 
 from tqdm import tqdm
 
 from imitate.errors import InputError, one_line
+from imitate.files import Count, read_json, write_json
 
 __all__ = [
     "PREFIX",
@@ -36,6 +38,8 @@ _LARGEST_POLICY = 256 << 20  # bytes of all its files
 _POLICY = ("policy/policy.json", "policy/policy.safetensors")
 _RUN = ("config.json", "evaluation.json", "finished.json", *_POLICY)
 """Files of a run that `imitate export --to hub` writes and that loading it needs."""
+_NOTE = "imitate/{}.json"
+"""In the folder of a repository in the hub's cache: what was fetched of a revision."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,7 @@ def find(name: str, kind: Kind = "model") -> Repository:
             cached = _cached(name, kind) if _unreachable(error) else None
             if cached is None:
                 raise
-            logger.info("%s of hub:%s is taken from the cache: %s", cached.sha, name, _reason(error))
+            logger.warning("%s of hub:%s is taken from the cache: %s", cached.sha, name, _reason(error))
             return cached
         sizes = {file.rfilename: file.size or 0 for file in info.siblings or []}
         return Repository(name, repo, kind, str(info.sha), sizes, info.card_data)
@@ -99,6 +103,9 @@ def fetch(found: Repository, files: Collection[str], limit: int) -> Path:
         raise InputError(
             f"hub:{found.name} has {size} bytes in {len(files)} files, over the limit of {limit}"
         )
+    cached = _cached(found.name, found.kind)
+    if cached is not None and cached.sha == found.sha and set(files) <= set(cached.sizes):
+        return _cache_of(found.name, found.kind) / "snapshots" / found.sha
     with _fetching(found.name):
         folder = snapshot_download(
             found.repo,
@@ -108,34 +115,64 @@ def fetch(found: Repository, files: Collection[str], limit: int) -> Path:
             allow_patterns=[glob.escape(file) for file in files],
             tqdm_class=_NoBar,  # type: ignore[arg-type]
         )
-    ref = _ref(Path(folder), found.name)
-    ref.parent.mkdir(parents=True, exist_ok=True)
-    ref.write_text(found.sha)  # written last: it says that the files are whole
+    missing = [file for file in files if not (Path(folder) / file).is_file()]
+    if missing:
+        raise InputError(f"hub:{found.name} can't be fetched: {missing[0]} did not come; check the network")
+    _note(found, files)
     return Path(folder)
 
 
-def _cached(name: str, kind: Kind) -> Repository | None:
-    """What `fetch` has last brought of `ORG/REPO[@revision]`; None if nothing."""
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import LocalEntryNotFoundError
+@dataclass(frozen=True)
+class _Fetched:
+    """What `fetch` has brought of a repository: its commit, and the bytes of files, all of which have come."""
 
-    repo, _, revision = name.partition("@")
+    endpoint: str
+    commit: str
+    sizes: dict[str, Count]
+
+
+def _note(found: Repository, files: Collection[str]) -> None:
+    """Note what was fetched, with what was noted of the same commit before."""
+    sizes = {file: found.sizes[file] for file in files}
+    before = _noted(found.name, found.kind)
+    if before is not None and before.commit == found.sha:
+        sizes = before.sizes | sizes
+    path = _cache_of(found.name, found.kind) / _NOTE.format(_revision(found.name))
+    with suppress(OSError):  # a cache that others filled may be read-only
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, asdict(_Fetched(_endpoint() or "", found.sha, sizes)))
+
+
+def _noted(name: str, kind: Kind) -> _Fetched | None:
+    path = _cache_of(name, kind) / _NOTE.format(_revision(name))
     try:
-        folder = Path(
-            snapshot_download(repo, repo_type=kind, revision=revision or None, local_files_only=True)
-        )
-    except LocalEntryNotFoundError:
+        noted = read_json(path, _Fetched) if path.is_file() else None
+    except InputError:  # damaged
         return None
-    if not _ref(folder, name).is_file():
-        return None
-    files = [file for file in folder.rglob("*") if file.is_file()]
-    sizes = {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}
-    return Repository(name, repo, kind, folder.name, sizes, None)
+    return noted if noted is not None and noted.endpoint == (_endpoint() or "") else None
 
 
-def _ref(snapshot: Path, name: str) -> Path:
-    """Where the hub's cache notes the commit of `ORG/REPO[@revision]`, beside the folder of its files."""
-    return snapshot.parents[1] / "refs" / (name.partition("@")[2] or "main")
+def _cached(name: str, kind: Kind) -> Repository | None:
+    """What `fetch` has last brought of `ORG/REPO[@revision]` from this hub; None if nothing, or if files are gone."""
+    noted = _noted(name, kind)
+    if noted is None:
+        return None
+    folder = _cache_of(name, kind) / "snapshots" / noted.commit
+    if not all((folder / file).is_file() for file in noted.sizes):
+        return None
+    return Repository(name, name.partition("@")[0], kind, noted.commit, noted.sizes, None)
+
+
+def _cache_of(name: str, kind: Kind) -> Path:
+    """The folder of a repository in the hub's cache."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+    from huggingface_hub.file_download import repo_folder_name
+
+    return Path(HF_HUB_CACHE) / repo_folder_name(repo_id=name.partition("@")[0], repo_type=kind)
+
+
+def _revision(name: str) -> str:
+    return quote(name.partition("@")[2] or "main", safe="")
 
 
 def is_policy(found: Repository) -> bool:
@@ -217,7 +254,7 @@ def _reason(error: Exception) -> str:
 
 
 def _unreachable(error: Exception) -> bool:
-    return re.search("Connect|Timeout|Offline", type(error).__name__) is not None
+    return re.search("Connect|Timeout|Offline|Proxy", type(error).__name__) is not None
 
 
 def _endpoint() -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import gymnasium as gym
 import pytest
 import stable_baselines3 as sb3
 from hub_server import Files, Hub, serving
+from huggingface_hub import hf_hub_download
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from imitate.errors import InputError
@@ -86,6 +88,39 @@ def test_graded_experts_of_minari(file: str, hub: Hub, files: Files) -> None:
     assert (expert.published_return, expert.published_std) == (214.53, 12.75)
 
 
+class ProxyError(Exception):
+    """As the hub's HTTP client raises it behind the dead proxy of a computing node."""
+
+
+def unreachable(*_: object, **__: object) -> None:
+    raise ProxyError("no route")
+
+
+def test_an_agent_of_which_others_fetched_a_part_is_not_loaded_without_a_network(
+    hub: Hub, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `huggingface_sb3.load_from_hub` does, which leaves its normalisation behind."""
+    sha = hub.put(AGENT, files)
+    archive = next(name for name in files if name.endswith(".zip"))
+    path = hf_hub_download("org/a2c-CartPole-v1", archive, revision=sha, endpoint=os.environ["HF_ENDPOINT"])
+    refs = Path(path).parents[2] / "refs"
+    refs.mkdir(exist_ok=True)
+    (refs / "main").write_text(sha)
+    monkeypatch.setattr("huggingface_hub.HfApi.repo_info", unreachable)
+    with pytest.raises(InputError, match="can't be fetched"):
+        load_expert("hub:org/a2c-CartPole-v1")
+
+
+def test_files_that_did_not_come_are_named(
+    hub: Hub, files: Files, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """snapshot_download returns what it has if the network fails on the way."""
+    hub.put(AGENT, files)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: str(tmp_path))
+    with pytest.raises(InputError, match="did not come; check the network"):
+        load_expert("hub:org/a2c-CartPole-v1")
+
+
 def test_what_was_fetched_once_needs_no_network(
     hub: Hub, files: Files, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -93,10 +128,8 @@ def test_what_was_fetched_once_needs_no_network(
     hub.put("models/org/never-asked-for", files)
     known = load_expert(spec)
     with monkeypatch.context() as offline:
-        # Nothing listens there, as on a computing node without a network.
-        offline.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-        with caplog.at_level("INFO"):
-            expert = load_expert(spec)
+        offline.setattr("huggingface_hub.HfApi.repo_info", unreachable)
+        expert = load_expert(spec)
         assert f"{sha} of {spec} is taken from the cache" in caplog.text
         assert isinstance(expert, Expert)
         assert isinstance(known, Expert)
@@ -105,6 +138,9 @@ def test_what_was_fetched_once_needs_no_network(
         for name in ("org/never-asked-for", "org/a2c-CartPole-v1@another"):
             with pytest.raises(InputError, match="can't be fetched"):
                 load_expert(f"hub:{name}")
+        offline.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+        with pytest.raises(InputError, match="can't be fetched"):  # of another hub nothing has been fetched
+            load_expert(spec)
     newer = hub.put(AGENT, files | {"README.md": b"newer"})
     assert load_expert(spec).revision == newer
 
