@@ -251,7 +251,7 @@ def plain_json(text: str | bytes) -> Any:
     """
     marks: Any = (b",", b"[", b"{") if isinstance(text, bytes) else (",", "[", "{")
     if (values := sum(map(text.count, marks))) > _MOST_VALUES:
-        raise ValueError(f"{values} values or more, over the limit of {_MOST_VALUES}")
+        raise ValueError(f"{values} commas and brackets, over the limit of {_MOST_VALUES}")
     return json.loads(text, parse_int=_of_64_bits)
 
 

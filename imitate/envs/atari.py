@@ -116,7 +116,7 @@ def game_ids(env_id: str) -> tuple[str, ...]:
     `atari`, for what suits all.
     """
     name = bare_id(env_id)
-    if name not in gym.registry or not is_atari(name):
+    if not name.startswith("ALE/") and (name not in gym.registry or not is_atari(name)):
         return (name,)
     game = re.fullmatch(r"(\w+?)(NoFrameskip|Deterministic)?-v\d+", name)
     modern = f"ALE/{game[1]}-v5" if game else ""

@@ -1,4 +1,5 @@
-"""Tuned settings, from the files in `presets/`: [default], a table per environment, [variants] and [chosen_on]."""
+"""Tuned settings, from the files in `presets/`: [default], a table per environment, [atari] for other games, [variants] and
+[chosen_on]."""
 
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ __all__ = [
     "REMEDIES",
     "RUN_FIELDS",
     "chosen_on",
-    "has_preset",
     "make_config",
     "over",
+    "preset_of",
     "tuned",
     "variant_settings",
 ]
@@ -45,9 +46,11 @@ def tuned(algorithm: str, env_id: str) -> dict[str, Any]:
     return over(over(default, _for_environment(algorithm, env_id)), variant_settings(algorithm))
 
 
-def has_preset(algorithm: str, env_id: str) -> bool:
-    """True if there are settings for this environment, and not only for all."""
-    return bool(_for_environment(algorithm, env_id))
+def preset_of(algorithm: str, env_id: str) -> str | None:
+    """The name of the settings for this environment, `atari` for those of all games; None if there are only those for
+    all."""
+    table = _presets(algorithm)
+    return next((name for name in game_ids(env_id) if name in table), None)
 
 
 def chosen_on(algorithm: str, env_id: str) -> list[int]:
@@ -58,8 +61,8 @@ def chosen_on(algorithm: str, env_id: str) -> list[int]:
 
 
 def _for_environment(algorithm: str, env_id: str) -> dict[str, Any]:
-    table = _presets(algorithm)
-    return next((dict(table[name]) for name in game_ids(env_id) if name in table), {})
+    name = preset_of(algorithm, env_id)
+    return {} if name is None else dict(_presets(algorithm)[name])
 
 
 def variant_settings(algorithm: str) -> dict[str, Any]:

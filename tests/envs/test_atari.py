@@ -18,7 +18,7 @@ from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.rl.rollout import Rollout, Sampler
-from imitate.training.settings import tuned
+from imitate.training.settings import preset_of, tuned
 
 BREAKOUT, PONG = "BreakoutNoFrameskip-v4", "PongNoFrameskip-v4"
 
@@ -215,6 +215,8 @@ def test_every_game_has_settings(algorithm: str) -> None:
     assert games[0]["clip_rewards"]
     assert games[0]["episodic_life"]
     assert not tuned("ppo", "ALE/Pong-v5").get("episodic_life")  # it has its own, and no lives
+    assert preset_of(algorithm, "ALE/SpaceInvaders-v5") == "atari"
+    assert preset_of(algorithm, "Taxi-v3") is None
 
 
 def test_a_game_is_found_under_its_modern_name() -> None:

@@ -19,7 +19,9 @@ LISTS = 9_000_000
 
 def test_json_of_many_values(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_bytes(b'{"a": [' + b"[]," * LISTS + b"[]]}")
-    with pytest.raises(InputError, match=r"config.json can't be read: \d+ values or more, over the limit"):
+    with pytest.raises(
+        InputError, match=r"config.json can't be read: \d+ commas and brackets, over the limit"
+    ):
         read_json(tmp_path / "config.json", dict[str, Any])
 
 
@@ -43,3 +45,11 @@ def test_a_text_of_many_values_in_hdf5(tmp_path: Path) -> None:
     refused = pytest.raises(InputError, match="ep_meta of /data has 27000014 characters, over the limit")
     with refused, open_hdf5(tmp_path / "demo.hdf5"):
         pass
+
+
+def test_an_attribute_that_numpy_can_not_hold_is_left_alone(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "demo.hdf5", "w", libver="latest") as file:
+        file["actions"] = [1.0]
+        h5py.h5a.create(file.id, b"made", h5py.h5t.UNIX_D32LE, h5py.h5s.create(h5py.h5s.SCALAR))
+    with open_hdf5(tmp_path / "demo.hdf5") as file:
+        assert file["actions"][0] == 1.0

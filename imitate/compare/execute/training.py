@@ -27,7 +27,7 @@ from imitate.nn.stored_policy import load_policy, save_policy
 from imitate.training.execute import as_begun, execute, make_learner
 from imitate.training.experiment import Experiment
 from imitate.training.inputs import open_inputs, with_store
-from imitate.training.settings import has_preset
+from imitate.training.settings import preset_of
 
 __all__ = ["Trained", "Training", "expert_of", "stored_policy", "training"]
 
@@ -141,8 +141,8 @@ class Trained:
         source = "algorithm's defaults"
         if is_given(comparison, job.algorithm):
             source = "given here"
-        elif has_preset(name, comparison.env_id):
-            source = "preset of this environment"
+        elif table := preset_of(name, comparison.env_id):
+            source = "preset of Atari's games" if table == "atari" else "preset of this environment"
         return cls(chosen.changed(new, num_envs=envs) if said else chosen, algorithm, said, source)
 
     @property

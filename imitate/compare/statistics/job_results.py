@@ -65,7 +65,7 @@ class Result:
     stepped           num_envs and backend of its environments; empty if it stepped none
     notes             changes of its preset for this budget
     machine           CPU, operating system and commit
-    settings_from     preset of this environment, defaults, or given; empty if an older version did not say
+    settings_from     preset of this environment or of Atari, defaults, or given; empty if an older version did not say
     """
 
     env_id: str

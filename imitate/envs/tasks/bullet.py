@@ -34,7 +34,10 @@ class World:
         self.setGravity(0.0, 0.0, -GRAVITY)
 
     def __getattr__(self, name: str) -> Any:
-        function = partial(getattr(pybullet, name), physicsClientId=self.client)
+        function = getattr(pybullet, name)
+        if not callable(function):
+            raise AttributeError(f"pybullet's {name} is no function")
+        function = partial(function, physicsClientId=self.client)
         setattr(self, name, function)  # the next call finds it there, which takes half a microsecond less
         return function
 
