@@ -1,5 +1,5 @@
-"""Tuned settings, from the files in `presets/`: [default], a table per environment, [atari] for other games, [variants] and
-[chosen_on]."""
+"""Tuned settings, from the files in `presets/`: [default], a table per environment, [atari] for other games, [variants]
+and [chosen_on]."""
 
 from __future__ import annotations
 
