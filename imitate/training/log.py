@@ -7,11 +7,12 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
-
-from torch.utils.tensorboard import SummaryWriter
+from typing import IO, TYPE_CHECKING, Any
 
 from imitate.errors import InputError
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
 
 __all__ = ["Log", "append", "continued", "opened"]
 
@@ -44,6 +45,8 @@ class Log:
 @contextmanager
 def opened(out: Path, sizes: tuple[int, int], step: int) -> Iterator[Log]:
     """The log of a run's folder. What was written after these sizes, or shown after this step, is dropped."""
+    from torch.utils.tensorboard import SummaryWriter
+
     with (
         continued(out / "metrics.jsonl", sizes[0]) as metrics,
         continued(out / "evaluations.jsonl", sizes[1]) as evaluations,
