@@ -124,7 +124,7 @@ def fetch(found: Repository, files: Collection[str], limit: int) -> Path:
 
 @dataclass(frozen=True)
 class _Fetched:
-    """What `fetch` has brought of a repository: its commit, and the bytes of files, all of which have come."""
+    """A note of `fetch`: the hub, the commit, and the bytes of the files, all of which have come."""
 
     endpoint: str
     commit: str
@@ -153,7 +153,7 @@ def _noted(name: str, kind: Kind) -> _Fetched | None:
 
 
 def _cached(name: str, kind: Kind) -> Repository | None:
-    """What `fetch` has last brought of `ORG/REPO[@revision]` from this hub; None if nothing, or if files are gone."""
+    """`ORG/REPO[@revision]` as `fetch` last brought it from this hub; None if it did not, or if files are gone."""
     noted = _noted(name, kind)
     if noted is None:
         return None

@@ -1,4 +1,4 @@
-"""What a run asks of a learner, and how a mistake in one of one's own is told."""
+"""The protocol between a run and a learner: a mistake in a learner of one's own is told in one line."""
 
 from __future__ import annotations
 
