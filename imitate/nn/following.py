@@ -24,7 +24,7 @@ def follow(moments: RunningMoments, obs: Tensor, *layers: tuple[Tensor, Tensor])
     the network has learned nothing from it that rescaling could preserve.
     """
     begun, mean, std = bool(moments.count > 0), moments.mean.clone(), moments.std
-    moments.update(obs.flatten(1))
+    moments.update(obs.reshape(-1, *moments.mean.shape))
     if not begun:
         return
     factor, offset = moments.std / std, (moments.mean - mean) / std

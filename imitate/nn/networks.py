@@ -78,7 +78,7 @@ class Encoder(nn.Module):
             return obs.permute(0, 3, 1, 2) if self.channels_last else obs
         if self.one_hot:
             return one_hot(obs, self.start, self.one_hot)
-        x = obs.flatten(1)
+        x = self.numbers(obs)
         if self.moments is not None:
             return self.moments(x)  # type: ignore[no-any-return]  # bytes are standardised too
         return x.float() / 255.0 if self.is_bytes else x.float()
@@ -106,7 +106,7 @@ class Encoder(nn.Module):
 
     def numbers(self, obs: Tensor) -> Tensor:
         """Raw observations (B, *obs_shape) to what the statistics are of (B, N)."""
-        return obs.flatten(1)
+        return obs.reshape(-1, self.inputs)
 
     def forward(self, prepared: Tensor) -> Tensor:
         if self.is_image:  # channels last: saves a fifth of the time of a gradient step on a CPU

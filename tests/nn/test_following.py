@@ -31,3 +31,10 @@ def test_a_feature_that_was_constant_keeps_its_weights() -> None:
     follow(encoder.moments, torch.zeros(10, 1), (weight, _))
     follow(encoder.moments, torch.tensor([[-5.0], [5.0]] * 50), (weight, _))
     torch.testing.assert_close(weight.detach(), before)
+
+
+def test_the_observations_may_be_single_numbers() -> None:
+    encoder = Encoder(spaces.Box(-9, 9, (), np.float32), (4,), "tanh", normalize=True)
+    assert encoder.moments is not None
+    follow(encoder.moments, torch.tensor([1.0, 3.0]), *first_layer(encoder))
+    assert encoder.moments.mean.tolist() == [2.0]

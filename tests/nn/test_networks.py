@@ -231,6 +231,7 @@ SPACES = {
     "double": spaces.Box(-1, 1, (3,), np.float64),
     "discrete": spaces.Discrete(4, start=2),
     "bytes": spaces.Box(0, 255, (7,), np.uint8),
+    "number": spaces.Box(-1, 1, (), np.float32),
 }
 
 
