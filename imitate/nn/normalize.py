@@ -56,7 +56,7 @@ class RunningMoments(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Standardised float32, clipped to [-10, 10]; `x` itself, clipped, before the first update."""
-        return ((x - self.mean) / self.std).clamp(-10.0, 10.0).float()
+        return ((x.to(self.mean.dtype) - self.mean) / self.std).clamp(-10.0, 10.0).float()
 
 
 class ReturnScaler(nn.Module):

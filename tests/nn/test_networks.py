@@ -232,6 +232,7 @@ SPACES = {
     "discrete": spaces.Discrete(4, start=2),
     "bytes": spaces.Box(0, 255, (7,), np.uint8),
     "number": spaces.Box(-1, 1, (), np.float32),
+    "flags": spaces.Box(0, 1, (3,), np.bool_),
 }
 
 
