@@ -146,7 +146,7 @@ class DAC(SAC):
         self.discriminator_optimizer = Adam(
             net.parameters(), config.discriminator_learning_rate, weight_decay=config.weight_decay
         )
-        self.expert_share = share_of_demos(demos, episodes, config.gamma)
+        self.expert_share = share_of_demos(demos, episodes, config.gamma) if config.absorbing else 0.0
         self._warned = False
         self._judged = Graphed(self._judge, self.discriminator_optimizer)
 

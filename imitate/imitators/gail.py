@@ -106,7 +106,7 @@ class GAIL:
             )
         self.discriminator = discriminator.to(self.device)
         self.optimizer = Adam(self.discriminator.parameters(), config.learning_rate)
-        self.expert_share = share_of_demos(demos, episodes, self.gamma)
+        self.expert_share = share_of_demos(demos, episodes, self.gamma) if config.absorbing else 0.0
         demos, episodes = shown(
             demos, episodes, every=config.demo_every, pairs=config.demo_pairs, seed=draw_seed(seed, 2)
         )

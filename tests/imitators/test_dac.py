@@ -138,6 +138,12 @@ def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], messag
         DACConfig(**settings)
 
 
+@pytest.mark.filterwarnings("error")
+def test_gamma_may_be_1_without_an_absorbing_state(tmp_path: Path) -> None:
+    learner = learner_of(tmp_path, terminated=True, gamma=1.0, absorbing=False)
+    assert learner.ends() == (0.0, 0.0)
+
+
 def test_its_reward_can_be_audited(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     demos = named(tmp_path / "demos.h5", ENV, 3)
     words = f"train dac --env {ENV} --demos {demos} --budget 100 --out {tmp_path / 'run'} --audit --hidden 8"
