@@ -112,6 +112,13 @@ def test_a_limit_shortens_the_roll_in_and_the_last_one_spends_what_is_left(tmp_p
         assert trained == [2, 2, 7]
 
 
+def test_a_limit_below_one_step_of_each_environment_is_refused(tmp_path: Path) -> None:
+    with learning(tmp_path, "CartPole-v1", Balancer()) as learner:
+        with pytest.raises(InputError, match="a limit of 3 steps is less than one step of each of 4"):
+            learner.step(3)
+        assert learner.env_steps == 0
+
+
 def test_the_learning_rate_goes_to_0_in_every_iteration_and_the_policy_is_an_average(tmp_path: Path) -> None:
     """Of 4 updates the last has a quarter of the learning rate. Decays of the average: 1/10, 2/11, 3/12, 4/13."""
     options: dict[str, Any] = {"total_steps": 40, "iterations": 2, "final_updates": 4, "hidden": ()}

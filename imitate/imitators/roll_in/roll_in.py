@@ -133,7 +133,8 @@ class RollIn:
         room, iterations = self.plan(iteration, limit, self.env_steps, self.least_steps)
         self.begin(learner, iteration)
         try:
-            rollout = self.sampler.collect(self.mixture, max(room // iterations // self.least_steps, 1))
+            steps = max(room // iterations // self.least_steps, 1)
+            rollout = self.sampler.collect(self.mixture, steps, room)
         except BaseException as error:
             if (cut := self.sampler.broken_off) is not None:
                 turns = self.mixture.turns[: len(cut.actions)]
