@@ -88,12 +88,10 @@ class Encoder(nn.Module):
         if self.one_hot:
             rows: Array = np.eye(self.one_hot, dtype=np.float32)[obs - self.start]
             return rows
-        x = obs.reshape(len(obs), math.prod(obs.shape[1:]))
+        x = obs.reshape(-1, self.inputs)
         if self.moments is not None:
-            mean, std = (
-                self.moments.mean.numpy(),
-                np.sqrt(np.maximum(self.moments.var.numpy(), LEAST_VARIANCE)),
-            )
+            mean, var = self.moments.mean.numpy(), self.moments.var.numpy()
+            std = np.sqrt(np.maximum(var, LEAST_VARIANCE))
             standardised: Array = np.clip((x - mean) / std, -10.0, 10.0).astype(np.float32)
             return standardised
         numbers: Array = x.astype(np.float32, copy=False)
