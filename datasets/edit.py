@@ -192,7 +192,8 @@ def nth_steps(length: int, every: int, *, terminated: bool) -> Array:
 
 def _picked(reader: DemoReader, picked: Array) -> DemoReader:
     """These steps, sorted and counted over all episodes, as an open file that ends with the reader."""
-    with TemporaryDirectory() as folder:  # an open file stays readable
+    # An open file stays readable after it was removed. Windows can't remove it, and leaves it to its temporary folder.
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         path = Path(folder) / "pairs.h5"
         save(
             path,
