@@ -14,7 +14,7 @@ import os
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import h5py
 import numpy as np
@@ -51,14 +51,15 @@ class Savepoint:
         arrays: dict[str, Array] = {}
         for name, count in rows.items():
             column = self._file[name]
+            number = -(-count // column.chunks[0])
+            if _is_packed(column) and number:  # later rows may overwrite the last chunk
+                start = (number - 1) * column.chunks[0], *[0] * (column.ndim - 1)
+                arrays[f"{name}/last"] = np.frombuffer(column.id.read_direct_chunk(start)[1], np.uint8)
             chunks: list[tuple[int, int, int]] = []
             column.id.chunk_iter(
                 lambda one, into=chunks: into.append((one.byte_offset, one.size, one.filter_mask))
             )
-            arrays[name] = np.array(chunks[: -(-count // column.chunks[0])], np.int64).reshape(-1, 3)
-            if _is_packed(column) and len(arrays[name]):  # later rows may overwrite the last chunk
-                offset, nbytes, _ = arrays[name][-1]
-                arrays[f"{name}/last"] = np.frombuffer(os.pread(handle, nbytes, offset), np.uint8)
+            arrays[name] = np.array(chunks[:number], np.int64).reshape(-1, 3)
         facts = {"rows": json.dumps(dict(rows)), "info": self._info, "boot": _boot()}
         facts |= {
             "inode": str(os.fstat(handle).st_ino),
@@ -72,8 +73,9 @@ class Savepoint:
         fresh.replace(self._path)
         _sync_folder(self._path.parent)
 
-    def move(self, path: Path) -> None:
-        """Follow the file, which was renamed to `path`."""
+    def move(self, file: h5py.File, path: Path) -> None:
+        """Follow the file, which was renamed to `path` and opened again as `file`."""
+        self._file = file
         self._path = self._path.replace(savepoint_of(path))
         _sync_folder(path.parent)
 
@@ -157,25 +159,26 @@ def _recover(path: Path) -> int:
         create(temporary, info, "expert_actions" in rows)
         with h5py.File(temporary, "r+", libver=LIBVER) as new:
             for name, column in new.items():
-                _restore(column, int(rows[name]), chunks[name], chunks.get(f"{name}/last"), old.fileno())
+                _restore(column, int(rows[name]), chunks[name], chunks.get(f"{name}/last"), old)
             if _digest(new["episodes"], len(new["episodes"])) != facts["table"]:
                 raise InputError(f"what it describes is not in {path}; remove it")
     savepoint_of(path).unlink()
     return int(rows["episodes"])
 
 
-def _restore(column: h5py.Dataset, rows: int, chunks: Array, last: Array | None, old: int) -> None:
+def _restore(column: h5py.Dataset, rows: int, chunks: Array, last: Array | None, old: BinaryIO) -> None:
     """Copy the raw chunks (n, 3) of a column from the open file `old`."""
     size = column.chunks[0]
     whole = int(np.prod(column.chunks)) * column.dtype.itemsize
     nbytes = chunks[:, 1]
     fits = (nbytes >= 0) & (nbytes <= 2 * whole) if _is_packed(column) else nbytes == whole
-    end = os.fstat(old).st_size
+    end = os.fstat(old.fileno()).st_size
     if chunks.shape != (-(-rows // size), 3) or not fits.all() or nbytes.sum() > end:
         raise InputError(f"it does not describe {column.name}")
     column.resize(rows, axis=0)
     for number, (offset, count, mask) in enumerate(chunks.tolist()):
-        raw = os.pread(old, count, offset) if last is None or number < len(chunks) - 1 else last.tobytes()
+        old.seek(offset)
+        raw = old.read(count) if last is None or number < len(chunks) - 1 else last.tobytes()
         if len(raw) != count:
             raise InputError(f"the file ends before chunk {number} of {column.name}")
         column.id.write_direct_chunk((number * size, *[0] * (column.ndim - 1)), raw, mask)
@@ -205,7 +208,7 @@ def _digest(table: h5py.Dataset, count: int) -> str:
 
 def _boot() -> str:
     """An identifier of this start of the machine; "" if the system has none."""
-    return BOOT.read_text().strip() if BOOT.is_file() else ""
+    return BOOT.read_text("ascii").strip() if BOOT.is_file() else ""
 
 
 def _sync_folder(folder: Path) -> None:

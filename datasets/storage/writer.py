@@ -20,7 +20,7 @@ import numpy as np
 
 from imitate.datasets.play import unstack_frames
 from imitate.datasets.storage.fit import check_fit, episode_row, stored_rewards
-from imitate.datasets.storage.layout import FAILED, MOST_FAILED, claim, create_new, row_types
+from imitate.datasets.storage.layout import FAILED, LIBVER, MOST_FAILED, claim, create_new, row_types
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.savepoint import Savepoint, locked, repair, savepoint_of
 from imitate.datasets.storage.schema import DemoInfo
@@ -138,11 +138,21 @@ class DemoWriter:
                 writer.close()
                 fresh.unlink(missing_ok=True)
                 raise
-        fresh.replace(path)
-        writer.path = path
-        if writer._savepoint is not None:
-            writer._savepoint.move(path)
+        writer._move(path)
         return writer
+
+    def _move(self, path: Path) -> None:
+        """Rename the file, replacing another. It is closed meanwhile, since Windows renames no open file."""
+        self._file.close()
+        self.path.replace(path)
+        self.path = path
+        self._file = h5py.File(path, "r+", libver=LIBVER)
+        self._columns = {name: self._file[name] for name in self._columns}
+        self._reserved = 0  # closing may have given back the reserved space
+        self._reserve(self._file.id.get_filesize())
+        self._file.swmr_mode = True
+        if self._savepoint is not None:
+            self._savepoint.move(self._file, path)
 
     def __len__(self) -> int:
         return self._written["episodes"] + len(self._pending)
