@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from types import ModuleType
 from typing import Any, TextIO, cast
 
@@ -44,8 +45,12 @@ def raw(stream: TextIO) -> TextIO:
 
 @contextmanager
 def plain_output() -> Iterator[None]:
-    """Inside the block, everything that is printed is made printable."""
+    """Inside the block, everything that is printed is made printable; characters that a stream's encoding lacks, such
+    as the minus sign in a file on Windows, become escapes."""
     before = sys.stdout, sys.stderr
+    for stream in map(raw, before):
+        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
     sys.stdout, sys.stderr = (cast(TextIO, _Plain(raw(stream))) for stream in before)
     try:
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 
@@ -61,3 +62,13 @@ def test_progress_bars_still_move_the_cursor(capsys: pytest.CaptureFixture[str])
     assert "\rinner" in said
     assert "\x1b[2F\x1b[J" in said
     assert "\\x" not in said
+
+
+def test_characters_that_the_encoding_lacks_become_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows redirects output to files in cp1252, which has a dash and no minus sign."""
+    with io.TextIOWrapper(io.BytesIO(), "cp1252") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        with plain_output():
+            print("\N{MINUS SIGN}1 \N{EN DASH} 2")
+        stream.flush()
+        assert stream.buffer.getvalue() == b"\\u22121 \x96 2\n"
