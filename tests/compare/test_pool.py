@@ -128,3 +128,9 @@ def test_ctrl_c_waits_until_the_worker_that_starts_is_known(
         backend.submit(Task("job", double, (1,), root=tmp_path))
     idle.set()
     assert known == ["job"]
+
+
+def test_windows_gets_no_more_workers_than_its_executor_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    with Processes(64):  # the executor raises for more than 61
+        pass

@@ -29,17 +29,18 @@ __all__ = ["Processes", "environment"]
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.2
+_MOST_ON_WINDOWS = 61  # it waits for 64 objects at most, and the executor needs three of its own
 
 
 class Processes:
-    """A `Backend` of `workers` processes. They end when this process ends, however that happens.
+    """A `Backend` of `workers` processes, at most 61 on Windows. They end when this process ends, however that happens.
 
     To stop them, it writes to a pipe that they look at and nobody reads. Setting an `Event` would wait for ever for a
     worker that was killed while it waited for the event.
     """
 
     def __init__(self, workers: int) -> None:
-        self._workers = workers
+        self._workers = min(workers, _MOST_ON_WINDOWS) if sys.platform == "win32" else workers
         self._waiting: deque[Task] = deque()
         self._running: dict[Future[Failure | None], str] = {}
         self._processes: Callable[[], ProcessPoolExecutor]
