@@ -195,7 +195,7 @@ class _Encoder:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(frame.data)
-        except BrokenPipeError:
+        except OSError:  # a BrokenPipeError, except on Windows
             self._fail()
 
     def finish(self) -> None:
@@ -204,7 +204,7 @@ class _Encoder:
         assert self._process.stdin is not None
         try:
             self._process.stdin.close()
-        except BrokenPipeError:
+        except OSError:
             self._fail()
         if self._process.wait() != 0:
             self._fail()
@@ -214,7 +214,7 @@ class _Encoder:
             self._process.kill()
             self._process.wait()
             assert self._process.stdin is not None
-            with suppress(BrokenPipeError):
+            with suppress(OSError):
                 self._process.stdin.close()
         self._log.close()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import functools
+import io
 import os
 import re
 import subprocess
@@ -212,6 +214,29 @@ def test_the_environment_is_not_blamed_for_a_full_disk(
     encoder.chmod(0o755)
     monkeypatch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", lambda: str(encoder))
     with pytest.raises(InputError, match=r"^ffmpeg could not write .*: No space left on device$"):
+        record_video(Constant(0), "Wide-v0", tmp_path / "film.mp4")
+
+
+class _OnWindows(subprocess.Popen[bytes]):
+    """A process to which nothing can be written, with Windows' error for it."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if self.stdin is not None:  # ffmpeg's, not a look at its version
+            self.stdin.close()
+            self.stdin = _Ended()
+
+
+class _Ended(io.BytesIO):
+    def write(self, _: Any) -> int:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+
+def test_windows_has_another_error_for_an_encoder_that_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "Popen", _OnWindows)
+    with pytest.raises(InputError, match=r"^ffmpeg could not write "):
         record_video(Constant(0), "Wide-v0", tmp_path / "film.mp4")
 
 
