@@ -18,6 +18,7 @@ from imitate.compare.plan.learners import trust_learner
 from imitate.compare.plan.suite import BUNDLED, is_suite
 from imitate.envs.make import resolve_env_id
 from imitate.envs.trust import bare_id
+from imitate.envs.trust import trust as allow
 from imitate.errors import InputError, did_you_mean
 from imitate.files import read_json
 from imitate.toml import read_toml
@@ -44,6 +45,7 @@ def command(
     expert: str | None = None,
     algorithms: tuple[str, ...] = (),
     add: tuple[str, ...] = (),
+    trust: Annotated[tuple[str, ...], Rare] = (),
     seeds: int | None = None,
     first_seed: Annotated[int | None, Rare] = None,
     budget: int | None = None,
@@ -79,6 +81,7 @@ def command(
         algorithms: the learners; by default bc, dagger and ppo. sb3:ppo is Stable-Baselines3's PPO,
             my_module:Learner your own, ppo@wide PPO with the settings under that name in --hyperparameters
         add: more learners, beside those of the folder or file
+        trust: names of your own code that a suite may use, such as my_module:MyEnv-v0 my_module:make_expert
         seeds: number of seeds of each learner; by default 5
         first_seed: the first of them; by default 0. Choose settings on some seeds, and measure on others
         budget: environment steps of each run, demonstrations and training together; by default 50,000
@@ -130,6 +133,7 @@ def command(
         "device": device,
     }
     given = {name: value for name, value in options.items() if value is not None}
+    allow(*trust)
     for name in (*algorithms, *add):
         trust_learner(name)
     wanted = _wanted(file, out or Path(), given, add)

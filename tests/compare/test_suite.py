@@ -275,6 +275,31 @@ def test_environments_of_a_suite_are_not_options(tmp_path: Path, capsys: pytest.
     assert "a suite has its own environments and experts: leave out --expert" in capsys.readouterr().err
 
 
+def test_a_suite_of_your_own_environments_is_allowed_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--env` can't allow them, since a suite has several."""
+    monkeypatch.chdir(tmp_path)
+    register = "gymnasium.register({!r}, 'gymnasium.envs.classic_control:CartPoleEnv', max_episode_steps=9)\n"
+    code = "import gymnasium\n" + "".join(register.format(f"OfASuite{n}-v0") for n in (1, 2))
+    (tmp_path / "of_a_suite.py").write_text(code, "utf-8")
+    tables = [f'[[environments]]\nenv_id = "of_a_suite:OfASuite{n}-v0"\n' for n in (1, 2)]
+    (tmp_path / "mine.toml").write_text('algorithms = ["ppo"]\n' + "".join(tables), "utf-8")
+    assert main(["compare", "mine.toml", "--list"]) == 2
+    error = capsys.readouterr().err
+    assert "for a suite: --trust of_a_suite:OfASuite1-v0" in error
+    assert main(["compare", "mine.toml", "--list", "--trust", "of_a_suite:OfASuite1-v0"]) == 0
+    assert "OfASuite2-v0" in capsys.readouterr().out
+
+
+def test_an_error_names_the_environment_of_the_suite() -> None:
+    environments = [{"env_id": "CartPole-v1", "expert": "CartPole-v1:ppo"}, {"env_id": "Acrobot-v1"}]
+    with pytest.raises(
+        InputError, match=r"Acrobot-v1: .*bc needs an expert: .* in a suite's file with `expert`"
+    ):
+        Suite.from_toml("two", {"algorithms": ["bc"], "environments": environments})
+
+
 @pytest.mark.usefixtures("undrawn", "inline")
 def test_a_suite_of_runs(tmp_path: Path) -> None:
     """From the file to the report, with a baseline and settings under a name of their own; then one seed more."""

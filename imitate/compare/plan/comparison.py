@@ -95,7 +95,10 @@ class Comparison:
         for name in self.algorithms:
             needs = set() if is_own(name) else set(find(name).needs)  # the user's are imported when they run
             if self.expert is None and needs & {"demos", "expert"}:
-                raise InputError(f"{name} needs an expert: name one with --expert, or leave {name} out")
+                raise InputError(
+                    f"{name} needs an expert: name one with --expert, in a suite's file with `expert`, "
+                    f"or leave {name} out"
+                )
             if self.algorithms.count(name) > 1:
                 raise InputError(f"algorithm {name!r} is named twice; name each once")
         for name in self.hyperparameters:

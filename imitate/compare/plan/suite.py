@@ -53,7 +53,10 @@ class Suite:
         parts: dict[str, Comparison] = {}
         for own, label in list(_environments(data)):  # all are checked first
             settings = given | own.pop("hyperparameters", {})
-            base = Comparison.from_json(common | own)
+            try:
+                base = Comparison.from_json(common | own)
+            except InputError as error:
+                raise InputError(f"{label}: {error}") from error
             own["hyperparameters"] = {key: settings[key] for key in settings if key in base.everybody}
             comparison = Comparison.from_json(common | own)
             if label in parts:
