@@ -249,6 +249,8 @@ def test_a_learner_of_ones_own_takes_part(module: str, tmp_path: Path) -> None:
     assert main(arguments) == 0
     said = json.loads((out / "summary.json").read_text())
     assert list(said["algorithms"]) == [f"{module}:Mine"]
+    notes = said["algorithms"][f"{module}:Mine"]["notes"]
+    assert not any("preset" in note for note in notes)  # it has none
     assert "a learner of your own" in (out / "report.html").read_text()
     # Another text of it is another learner.
     wanted = Comparison.from_json(said["comparison"])
