@@ -73,11 +73,14 @@ class Savepoint:
         fresh.replace(self._path)
         _sync_folder(self._path.parent)
 
-    def move(self, file: h5py.File, path: Path) -> None:
-        """Follow the file, which was renamed to `path` and opened again as `file`."""
-        self._file = file
+    def move(self, path: Path) -> None:
+        """Follow the file, which was renamed to `path`."""
         self._path = self._path.replace(savepoint_of(path))
         _sync_folder(path.parent)
+
+    def follow(self, file: h5py.File) -> None:
+        """Follow the file, which was opened again as `file`."""
+        self._file = file
 
     def remove(self) -> None:
         """Remove the savepoint, since the file is closed and synced."""

@@ -37,6 +37,7 @@ _FLUSH_SHARE = 0.02  # largest share of the time spent on flushing; an episode w
 _LONGEST_WAIT = 1.0  # seconds, after a flush that took long
 _SYNC_SHARE = 0.05  # largest share of the time spent waiting for the disk
 _SYNC_WAIT = 1.0  # least seconds from one sync to the next
+_RENAMES_OPEN_FILES = os.name != "nt"
 RESERVE_BYTES = 1 << 20
 
 
@@ -142,17 +143,25 @@ class DemoWriter:
         return writer
 
     def _move(self, path: Path) -> None:
-        """Rename the file, replacing another. It is closed meanwhile, since Windows renames no open file."""
-        self._file.close()
+        """Rename the file, replacing another."""
+        if not _RENAMES_OPEN_FILES:
+            self._file.close()
         self.path.replace(path)
         self.path = path
-        self._file = h5py.File(path, "r+", libver=LIBVER)
+        if self._savepoint is not None:
+            self._savepoint.move(path)
+        if not _RENAMES_OPEN_FILES:
+            self._reopen()
+
+    def _reopen(self) -> None:
+        """Go on with the closed file. If this process is killed meanwhile, only the savepoint can restore the file."""
+        self._file = h5py.File(self.path, "r+", libver=LIBVER)
         self._columns = {name: self._file[name] for name in self._columns}
         self._reserved = 0  # closing may have given back the reserved space
         self._reserve(self._file.id.get_filesize())
         self._file.swmr_mode = True
         if self._savepoint is not None:
-            self._savepoint.move(self._file, path)
+            self._savepoint.follow(self._file)
 
     def __len__(self) -> int:
         return self._written["episodes"] + len(self._pending)

@@ -15,6 +15,7 @@ from recordings import assert_same, trajectory
 
 from imitate.datasets import DemoInfo, DemoReader, DemoWriter, Trajectory
 from imitate.datasets.edit import drawn
+from imitate.datasets.storage import writer as writer_module
 from imitate.datasets.storage.savepoint import recover, savepoint_of
 
 pytestmark = pytest.mark.skipif(
@@ -44,6 +45,7 @@ def _refused(call: Callable[..., None]) -> Callable[..., None]:
 @pytest.fixture(autouse=True)
 def _like_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "pread")
+    monkeypatch.setattr(writer_module, "_RENAMES_OPEN_FILES", False)
     for name in ("replace", "rename", "unlink"):
         monkeypatch.setattr(os, name, _refused(getattr(os, name)))
 
