@@ -86,6 +86,8 @@ def test_iterations_are_made_short_enough_to_learn_several_times() -> None:
     given = replace(wanted, hyperparameters={"ppo": {"num_steps": 512}}, num_envs=4)
     kept = run(given, job).run
     assert (kept.num_envs, kept.hyperparameters["num_steps"]) == (4, 512)  # what the user says stays
+    without = replace(wanted, env_id="CliffWalking-v1")
+    assert not any("preset" in note for note in run(without, job).notes)  # the defaults, made for no budget
 
 
 def test_seeds_of_demonstrations_validation_and_test_differ() -> None:

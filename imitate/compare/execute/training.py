@@ -14,7 +14,7 @@ import numpy as np
 from imitate.algorithms import Algorithm
 from imitate.compare.execute.snapshots import Snapshots
 from imitate.compare.plan.comparison import Comparison, Job, is_given, overrides
-from imitate.compare.plan.learners import base, baseline, find, is_own
+from imitate.compare.plan.learners import base, baseline, find
 from imitate.compare.plan.scaling import made_for, notes, shortened
 from imitate.datasets.storage.schema import DemoInfo
 from imitate.datasets.storage.writer import DemoWriter
@@ -136,12 +136,13 @@ class Trained:
         )
         new, envs = shortened(chosen.hyperparameters, chosen.num_envs, job.steps, {**given, **run_fields})
         said = notes(chosen.hyperparameters, new, (chosen.num_envs, envs))
-        if not algorithm.offline and not is_own(name):  # which has no preset
+        table = preset_of(name, comparison.env_id)
+        if table and not algorithm.offline:
             said = made_for(preset.budget, job.steps) + said
         source = "algorithm's defaults"
         if is_given(comparison, job.algorithm):
             source = "given here"
-        elif table := preset_of(name, comparison.env_id):
+        elif table:
             source = "preset of Atari's games" if table == "atari" else "preset of this environment"
         return cls(chosen.changed(new, num_envs=envs) if said else chosen, algorithm, said, source)
 
