@@ -182,7 +182,11 @@ def resolve_env_id(env_id: str) -> str:
     if ":" in env_id:
         module, _, name = env_id.rpartition(":")
         import_env(env_id)
-        return f"{module}:{resolve_env_id(name)}"
+        try:
+            return f"{module}:{resolve_env_id(name)}"
+        except InputError as error:
+            near = did_you_mean(name, gym.registry)
+            raise InputError(f"{module} registers no environment {name!r}{near}") from error
     if env_id not in gym.registry:
         load_plugins()
     if env_id in gym.registry and not _only_raises(env_id):

@@ -52,6 +52,9 @@ def test_a_module_is_imported_if_the_user_typed_it(tmp_path: Path, monkeypatch: 
     assert env.spec.max_episode_steps == 50
     env.close()
     assert sys.path == before
+    trust("typed_env:typed_env")
+    with pytest.raises(InputError, match=r"^typed_env registers no .*; did you mean 'typed_env-v0'"):
+        resolve_env_id("typed_env:typed_env")
 
 
 def test_a_module_that_is_imported_already_needs_no_trust(
@@ -103,7 +106,7 @@ def test_the_command_line_trusts_what_follows_env(tmp_path: Path) -> None:
     done = in_a_process("evaluate", "run", "--episodes", "1", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].endswith(
-        "say --env mine:mine-v0 (in Python: imitate.trust('mine:mine-v0'))"
+        "say --env mine:mine-v0 (for a suite: --trust mine:mine-v0; in Python: imitate.trust('mine:mine-v0'))"
     )
     assert not (tmp_path / "ran").exists()
     done = in_a_process("evaluate", "run", "--episodes", "1", f"--env={env_id}", cwd=tmp_path)
