@@ -67,7 +67,7 @@ def run(env_id: str, seeds: int, out: Path, workers: int | None) -> dict[str, An
 
 def keep(env_id: str, record: dict[str, Any]) -> None:
     """Write one environment to the record, with the machine that measured it."""
-    known = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    known = json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {}
     write_json(RECORD, known | {env_id: record | {"machine": machine(), "versions": versions()}})
 
 

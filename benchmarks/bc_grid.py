@@ -215,7 +215,7 @@ def main(
 ) -> None:
     """Measure what the record lacks."""
     torch.set_num_threads(1)
-    record = json.loads(RECORD.read_text()) if RECORD.exists() else {"results": {}}
+    record = json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {"results": {}}
     described = {name: asdict(setting) for name, setting in SETTINGS.items()}
     record |= {"base": BASE, "settings": described}
     with tempfile.TemporaryDirectory() as folder:

@@ -101,7 +101,7 @@ def measure(data: Array, options: dict[str, Any]) -> dict[str, float]:
 
 
 def main(states: int = 20_000, frames: int = 3_000, data: tuple[str, ...] = DATA) -> None:
-    record: dict[str, Any] = json.loads(RECORD.read_text())
+    record: dict[str, Any] = json.loads(RECORD.read_text("utf-8"))
     found = record["found"]
     for which in data:
         rows = observations(which, states if DATA.index(which) < 2 else frames)

@@ -28,7 +28,7 @@ from imitate.compare.statistics.intervals import (
 )
 
 BENCHMARKS = Path(__file__).parent
-KNOWN: dict[str, dict[str, Any]] = tomllib.loads((BENCHMARKS / "known.toml").read_text())
+KNOWN: dict[str, dict[str, Any]] = tomllib.loads((BENCHMARKS / "known.toml").read_text("utf-8"))
 LEVELS = (0.5, 0.9, 0.95)
 LEARNERS = {"bc": "BC", "dagger": "DAgger", "aggrevated": "AggreVaTeD", "gail": "GAIL", "ppo": "PPO"}
 LEAST_SEEDS = 3

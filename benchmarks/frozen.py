@@ -78,7 +78,9 @@ def worktree(repository: Path, out: Path, commit: str) -> Path:
     site, partial = out / "site", out / "site.partial"
     if not site.exists():
         shutil.rmtree(partial, ignore_errors=True)
-        folders = tomllib.loads((tree / "pyproject.toml").read_text())["tool"]["setuptools"]["package-dir"]
+        folders = tomllib.loads((tree / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"][
+            "package-dir"
+        ]
         for package, folder in sorted(folders.items()):
             link = partial / package.replace(".", "/")
             if "." in package:

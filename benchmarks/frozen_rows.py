@@ -68,7 +68,7 @@ class Row:
 def read_plan(path: Path) -> Plan:
     """Read a plan. Raises InputError if the file is not a valid one."""
     try:
-        return msgspec.convert(tomllib.loads(path.read_text()), Plan)
+        return msgspec.convert(tomllib.loads(path.read_text("utf-8")), Plan)
     except (OSError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise InputError(f"{path} can't be used: {error}") from error
 

@@ -144,7 +144,7 @@ def curve(
     plan: Plan, row: Row, folder: Path, marks: Any, demo_steps: int, recording: float
 ) -> list[dict[str, Any]]:
     """Points after 0, 1/16, 2/16 ... of the budget: the costs so far, and the returns of the curves' episodes."""
-    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
     answers = {line["budget_steps"]: line["expert_queries"] for line in map(json.loads, lines)}
     known = np.array(sorted(answers))
     points: list[dict[str, Any]] = []

@@ -92,7 +92,7 @@ def measure(name: str, seed: int, out: Path) -> dict[str, Any]:
     env, expert, budget = EXPERTS[name]
     search = f"improve {expert} --env {env} --budget {budget} --seed {seed}"
     sentence = imitate(f"{search} --out {shlex.quote(str(out))}").strip()
-    result = json.loads((out / "verdict.json").read_text())
+    result = json.loads((out / "verdict.json").read_text("utf-8"))
     best = out / "snapshots" / result["verdict"]["policy"]  # which is handed over, unless it is worse
     student, teacher = returns(shlex.quote(str(best)), env), returns(expert, env)
     found = difference(np.array(student), np.array(teacher))
@@ -118,7 +118,7 @@ def main() -> int:
     parser.add_argument("--work", type=Path, default=Path("improved"), help="folder of the searches")
     arguments = parser.parse_args()
     seed, results = arguments.seed, RESULTS if arguments.seed == SEED else OTHER_SEEDS
-    record = json.loads(results.read_text()) if results.exists() else {}
+    record = json.loads(results.read_text("utf-8")) if results.exists() else {}
     for name in EXPERTS:
         key = name if seed == SEED else f"{name}-{seed}"
         if fnmatch(name, arguments.only) and key not in record:

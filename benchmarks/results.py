@@ -55,13 +55,13 @@ NEWER_SEARCHES = ("lunarlander-dqn-105", "lunarlander-dqn-106", "lunarlander-dqn
 PAGES = BENCHMARKS.parent / "docs" / "algorithms"
 _ROWS = re.compile(r"(?s)(<!-- rows: ([\w-]+), .*? -->\n).*?(<!-- end of rows -->\n)")
 """The part of an algorithm's page that this script writes."""
-ROWS: dict[str, dict[str, Any]] = tomllib.loads(ROWS_FILE.read_text())
+ROWS: dict[str, dict[str, Any]] = tomllib.loads(ROWS_FILE.read_text("utf-8"))
 
 
 def documents(records: Path = BENCHMARKS / "results") -> dict[Path, str]:
     """The text of each document, according to the records."""
-    known = {path.stem: json.loads(path.read_text()) for path in records.glob("*.json")}
-    readme = README.read_text()
+    known = {path.stem: json.loads(path.read_text("utf-8")) for path in records.glob("*.json")}
+    readme = README.read_text("utf-8")
     results = BEGIN + render("README-results.md", known) + END
     readme = re.sub(f"(?s){re.escape(BEGIN)}.*{re.escape(END)}", lambda _: results, readme)
     written = {RESULTS: "RESULTS.md", SPEED: "SPEED.md", SCALE: "scale.md", EXPERIMENTS: "experiments.md"}
@@ -70,7 +70,7 @@ def documents(records: Path = BENCHMARKS / "results") -> dict[Path, str]:
     found = summaries(known)
     for path in PAGES.glob("*.md"):
         texts[path] = _ROWS.sub(
-            lambda part: f"{part[1]}\n{table_of(part[2], found)}\n{part[3]}", path.read_text()
+            lambda part: f"{part[1]}\n{table_of(part[2], found)}\n{part[3]}", path.read_text("utf-8")
         )
     short = {name: vars(summary) for name, summary in found.items()}
     return {README: readme, SUMMARIES: json.dumps(short, indent=1) + "\n"} | texts

@@ -111,7 +111,7 @@ def _cpu() -> float:
 
 def _peak_mib() -> int:
     """Peak MiB of this process alone; `ru_maxrss` would begin with the parent's peak."""
-    status = Path("/proc/self/status").read_text()
+    status = Path("/proc/self/status").read_text("utf-8")
     return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))) >> 10
 
 

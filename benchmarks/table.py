@@ -164,10 +164,10 @@ def main() -> None:
         def measure(name: str) -> str:
             """Complete a row's record, written after each seed, as a row may take a day; the line that sums it up."""
             path = BENCHMARKS / "results" / f"{name}.json"
-            begun = json.loads(path.read_text()) if path.exists() else None
+            begun = json.loads(path.read_text("utf-8")) if path.exists() else None
             for grown in run_row(name, arguments.seeds, begun, device=arguments.device, pool=pool):
                 write_json(path, grown)
-            record = json.loads(path.read_text())
+            record = json.loads(path.read_text("utf-8"))
             expert = "" if record["expert_mean"] is None else f" of {record['expert_mean']:.1f}"
             return f"{name}: {record['mean']:.1f}{expert}, random {record['random']:.1f}"
 

@@ -27,7 +27,7 @@ def lacking() -> dict[str, str]:
         path = BENCHMARKS / "results" / f"{name}.json"
         if row.expert is None or row.algorithm == "expert" or row.teacher or not path.exists():
             continue
-        if "expert_returns" not in json.loads(path.read_text()):
+        if "expert_returns" not in json.loads(path.read_text("utf-8")):
             assert not row.env_kwargs, "a teacher is measured in the environment as its id makes it"
             found[row.expert] = row.env
     return found

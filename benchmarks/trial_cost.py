@@ -30,7 +30,7 @@ def cpu_seconds(command: str, out: Path) -> float:
     subprocess.run(
         ["imitate", *shlex.split(command), "--out", str(out)], check=True, capture_output=True, timeout=3_600
     )
-    return float(json.loads((out / "timing.json").read_text())["cpu_seconds"])
+    return float(json.loads((out / "timing.json").read_text("utf-8"))["cpu_seconds"])
 
 
 def main(seeds: int = 3) -> None:

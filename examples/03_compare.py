@@ -26,7 +26,7 @@ def main(env_id: str = "CartPole-v1", budget: str = "50000", seeds: str = "2") -
     )
     out = Path(tempfile.mkdtemp(prefix="imitate-")) / "report"
     report = compare(comparison, out)
-    summary: dict[str, object] = json.loads((out / "summary.json").read_text())
+    summary: dict[str, object] = json.loads((out / "summary.json").read_text("utf-8"))
     print(f"open {report}")
     return summary
 

@@ -18,9 +18,9 @@ from imitate.training.experiment import Experiment
 
 ROOT = Path(__file__).parent.parent
 RECORDS = ROOT / "benchmarks" / "results"
-ROWS: dict[str, dict[str, Any]] = tomllib.loads((ROOT / "imitate/reproduce/rows.toml").read_text())
-RESULTS = (ROOT / "benchmarks" / "RESULTS.md").read_text()
-README = (ROOT / "README.md").read_text().partition("## Results")[2].partition("## Adding")[0]
+ROWS: dict[str, dict[str, Any]] = tomllib.loads((ROOT / "imitate/reproduce/rows.toml").read_text("utf-8"))
+RESULTS = (ROOT / "benchmarks" / "RESULTS.md").read_text("utf-8")
+README = (ROOT / "README.md").read_text("utf-8").partition("## Results")[2].partition("## Adding")[0]
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def record(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((RECORDS / f"{name}.json").read_text())
+    found: dict[str, Any] = json.loads((RECORDS / f"{name}.json").read_text("utf-8"))
     return found
 
 
@@ -180,7 +180,7 @@ def test_costs_by_hand() -> None:
 
 
 def test_the_readme_shows_at_most_ten_results_of_the_frozen_record_and_marks_what_is_significant() -> None:
-    found, plan = record("frozen"), tomllib.loads((ROOT / "benchmarks" / "frozen.toml").read_text())
+    found, plan = record("frozen"), tomllib.loads((ROOT / "benchmarks" / "frozen.toml").read_text("utf-8"))
     columns = {"bc": 3, "dagger": 4, "aggrevated": 5, "loki": 7, "guided": 8}
     tested: dict[tuple[int, int], tuple[float, float]] = {}  # row and column: gain and p-value
     rows = cells(README, "task")
@@ -260,13 +260,13 @@ def test_a_row_repeats_the_settings_of_its_record_or_says_otherwise() -> None:
 
 
 def test_the_best_known_returns_are_those_that_were_published() -> None:
-    published = tomllib.loads((ROOT / "experts" / "published.toml").read_text())
+    published = tomllib.loads((ROOT / "experts" / "published.toml").read_text("utf-8"))
     best: dict[str, float] = {}
     for returns_of in published.values():
         for env, (mean, *_) in returns_of.items():
             task = re.sub(r"-v\d+$", "", env)
             best[task] = max(best.get(task, -math.inf), mean)
-    known = tomllib.loads((ROOT / "benchmarks" / "known.toml").read_text())["best"]
+    known = tomllib.loads((ROOT / "benchmarks" / "known.toml").read_text("utf-8"))["best"]
     checked = 0
     for env, each in known.items():
         task = re.sub(r"-v\d+$", "", env)

@@ -76,7 +76,7 @@ LITTLE = (
 
 def blocks(path: Path) -> Iterator[tuple[str, str, bool]]:
     """Language, code, and whether the tutorial's test runs it."""
-    for unrun, language, code in BLOCK.findall(path.read_text()):
+    for unrun, language, code in BLOCK.findall(path.read_text("utf-8")):
         yield language, code, not unrun
 
 
@@ -88,7 +88,7 @@ def named(code: str) -> str | None:
 
 def commands(path: Path) -> Iterator[tuple[list[str], bool]]:
     """The words of each command line of `imitate` on a page, and whether it is complete, as in a block of code."""
-    text = path.read_text()
+    text = path.read_text("utf-8")
     lines = [
         (re.sub(r"\s+", " ", line), False) for line in re.findall(r"`imitate ([^`]+)`", BLOCK.sub("", text))
     ]
@@ -146,13 +146,13 @@ def test_every_command_is_understood(
 
 @pytest.mark.parametrize("path", [*PAGES, *OTHERS], ids=shown)
 def test_scripts_extras_and_markers_exist(path: Path) -> None:
-    text = path.read_text()
+    text = path.read_text("utf-8")
     for name, arguments in re.findall(r"\bpython ((?:benchmarks|docs|examples)/[\w/.]+)([^`\n]*)", text):
-        source = (ROOT / name).read_text()
+        source = (ROOT / name).read_text("utf-8")
         for option in re.findall(r"(?<=\s)--[\w-]+", arguments):
             spelt = f'"{option}"', option.strip("-").replace("-", "_")
             assert option == "--help" or any(each in source for each in spelt), f"{name} has no {option}"
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     extras = {each for found in re.findall(r"-e ['\"]\.\[([\w,]+)\]", text) for each in found.split(",")}
     assert extras <= set(project["project"]["optional-dependencies"])
     markers = {each.partition(":")[0] for each in project["tool"]["pytest"]["ini_options"]["markers"]}
@@ -176,7 +176,9 @@ def test_every_snippet_compiles_and_its_imports_resolve(path: Path) -> None:
 
 
 def test_the_table_of_spaces_has_every_algorithms_actions() -> None:
-    rows = re.findall(r"(?m)^\| ([^|]+) \| [^|]+ \| ([^|]+) \|$", (DOCS / "environments.md").read_text())
+    rows = re.findall(
+        r"(?m)^\| ([^|]+) \| [^|]+ \| ([^|]+) \|$", (DOCS / "environments.md").read_text("utf-8")
+    )
     said = {name.strip().lower(): actions for names, actions in rows for name in names.split(",")}
     for algorithm in ALGORITHMS.values():
         actions = said.get(algorithm.title.lower(), said["the others"])
@@ -201,7 +203,11 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     "path",
-    [page for page in (*PAGES, OTHERS[0]) if page not in TUTORIALS and "```python" in page.read_text()],
+    [
+        page
+        for page in (*PAGES, OTHERS[0])
+        if page not in TUTORIALS and "```python" in page.read_text("utf-8")
+    ],
     ids=shown,
 )
 @pytest.mark.usefixtures("own_cache")
@@ -221,7 +227,7 @@ def test_the_python_of_a_page_runs(
 
 def anchors(path: Path) -> set[str]:
     """Of the headings of a document, as MkDocs and code hosts make them."""
-    text = re.sub(r"(?ms)^```.*?^```$", "", path.read_text())
+    text = re.sub(r"(?ms)^```.*?^```$", "", path.read_text("utf-8"))
     headings = (
         re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", each) for each in re.findall(r"(?m)^#+ (.+?)\s*$", text)
     )
@@ -238,7 +244,7 @@ def test_links_lead_somewhere() -> None:
         ROOT / "benchmarks" / "templates" / "README-results.md",
     ):
         origin = ROOT / "README.md" if page.parent.name == "templates" else page
-        text = re.sub(r"(?ms)^```.*?^```$|`[^`\n]+`", "`code`", page.read_text())
+        text = re.sub(r"(?ms)^```.*?^```$|`[^`\n]+`", "`code`", page.read_text("utf-8"))
         for target, anchor in re.findall(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)", text):
             to = origin.parent / target if target else origin
             if not to.exists() or (anchor and to.suffix == ".md" and anchor not in anchors(to)):
@@ -247,21 +253,21 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_the_reference_has_every_public_name() -> None:
-    text = "".join(page.read_text() for page in (DOCS / "api").glob("*.md"))
+    text = "".join(page.read_text("utf-8") for page in (DOCS / "api").glob("*.md"))
     described = set(re.findall(r"^::: imitate\.(?:[\w.]+\.)?(\w+)$", text, re.MULTILINE))
     assert set(imitate.__all__) - {"ALGORITHMS"} <= described
 
 
 def test_every_page_is_in_the_navigation() -> None:
-    navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2].partition("\nhooks:")[0]
+    navigation = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2].partition("\nhooks:")[0]
     listed = set(re.findall(r"[\w/-]+\.md$", navigation, re.MULTILINE))
     assert {str(page.relative_to(DOCS)) for page in PAGES} <= listed
 
 
 def test_home_lists_the_tutorials_in_the_order_of_the_navigation() -> None:
     pattern = re.compile(r"tutorials/[\w-]+\.md")
-    assert pattern.findall((DOCS / "index.md").read_text()) == pattern.findall(
-        (ROOT / "mkdocs.yml").read_text()
+    assert pattern.findall((DOCS / "index.md").read_text("utf-8")) == pattern.findall(
+        (ROOT / "mkdocs.yml").read_text("utf-8")
     )
 
 
@@ -335,7 +341,7 @@ def notebooks() -> ModuleType:
 def test_notebooks_are_what_their_tutorials_say() -> None:
     script = notebooks()
     for name in script.TUTORIALS:
-        stored = json.loads((DOCS / "notebooks" / f"{name}.ipynb").read_text())
+        stored = json.loads((DOCS / "notebooks" / f"{name}.ipynb").read_text("utf-8"))
         cells = [(cell["cell_type"], "".join(cell["source"])) for cell in stored["cells"]]
         assert cells == script.cells_of(name), f"{name}: run python docs/notebooks.py"
 
@@ -357,7 +363,9 @@ def test_a_notebook_runs(name: str, tmp_path: Path) -> None:
 def test_a_warning_of_mkdocs_fails_the_build() -> None:
     """Quietly it shows none, and --strict counts those that are shown."""
     command = re.search(
-        r"^NO_MKDOCS_2_WARNING=1 (mkdocs build .*?)(?: #.*)?$", (ROOT / ".ci" / "run").read_text(), re.M
+        r"^NO_MKDOCS_2_WARNING=1 (mkdocs build .*?)(?: #.*)?$",
+        (ROOT / ".ci" / "run").read_text("utf-8"),
+        re.M,
     )
     assert command is not None
     assert command[1].split() == ["mkdocs", "build", "--strict"]
@@ -370,8 +378,9 @@ def test_the_site_is_built_and_fetches_nothing(tmp_path: Path) -> None:
     for page in tmp_path.rglob("*.html"):
         if "files" not in page.relative_to(tmp_path).parts:
             fetched = re.findall(
-                r"<(?:script|img|link|iframe)[^>]+(?:src|href)=\"?(https?://[^\" >]+)", page.read_text()
+                r"<(?:script|img|link|iframe)[^>]+(?:src|href)=\"?(https?://[^\" >]+)",
+                page.read_text("utf-8"),
             )
             assert not fetched, f"{page.relative_to(tmp_path)} fetches {fetched}"
-    reference = re.sub(r"<[^>]+>", "", (tmp_path / "api" / "imitators.html").read_text())
+    reference = re.sub(r"<[^>]+>", "", (tmp_path / "api" / "imitators.html").read_text("utf-8"))
     assert "demos: DemoReader" in reference, "signatures lack types"

@@ -71,7 +71,7 @@ def right(obs: Array) -> Array:
 
 def documented(page: str) -> tuple[set[str], set[str]]:
     """Names in the first column of the table below `## Metrics`, and those of the pages that the text there names."""
-    section = (PAGES / f"{page}.md").read_text().partition("\n## Metrics\n")[2].partition("\n## ")[0]
+    section = (PAGES / f"{page}.md").read_text("utf-8").partition("\n## Metrics\n")[2].partition("\n## ")[0]
     cells = re.findall(r"^\| (`[^|]+`) \|", section, re.MULTILINE)
     text = re.sub(r"(?m)^\|.*$", "", section)
     others = [set.union(*documented(other)) for other in re.findall(r"\((\w+)\.md#metrics\)", text)]

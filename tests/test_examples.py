@@ -69,7 +69,7 @@ def test_an_example_in_an_interpreter_of_its_own(tmp_path: Path) -> None:
 
 
 def test_an_example_is_short() -> None:
-    lengths = {path.name: len(path.read_text().splitlines()) for path in EXAMPLES.glob("0*.py")}
+    lengths = {path.name: len(path.read_text("utf-8").splitlines()) for path in EXAMPLES.glob("0*.py")}
     assert len(lengths) == 8
     assert max(lengths.values()) <= 60, lengths
 
@@ -80,7 +80,7 @@ def test_scripts_import_what_is_there() -> None:
     scripts = [*root.glob("examples/*.py"), *root.glob("benchmarks/**/*.py")]
     assert len(scripts) > 10
     for script in scripts:
-        for node in ast.walk(ast.parse(script.read_text())):
+        for node in ast.walk(ast.parse(script.read_text("utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "imitate":
                 module = importlib.import_module(str(node.module))
                 missing = [alias.name for alias in node.names if not hasattr(module, alias.name)]

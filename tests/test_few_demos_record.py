@@ -15,7 +15,7 @@ DESCRIBED = {"env_id": "CartPole-v1", "budget": 100, "demo_episodes": 1, "demo_e
 
 def write(path: Path, data: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(data))
+    path.write_text(json.dumps(data), "utf-8")
 
 
 def test_runs_that_have_ended_are_kept(tmp_path: Path) -> None:

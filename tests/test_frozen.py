@@ -84,7 +84,7 @@ def measure(repository: Path, out: Path, *options: str) -> tuple[int, str]:
 
 
 def record(out: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((out / "record.json").read_text())
+    found: dict[str, Any] = json.loads((out / "record.json").read_text("utf-8"))
     return found
 
 
@@ -150,8 +150,8 @@ def test_a_failure_is_not_tried_again_and_a_committed_record_carries_the_measure
     assert (status, "broken-cartpole seed" in said) == (0, False)
     assert result.read_bytes() == before
     assert record(out)["rows"]["broken-cartpole"]["seeds"]["100"] == json.loads(before)
-    assert str(measured[0].parent) not in committed.read_text()
-    found = json.loads(committed.read_text())
+    assert str(measured[0].parent) not in committed.read_text("utf-8")
+    found = json.loads(committed.read_text("utf-8"))
     assert found["rows"]["bc-cartpole"]["seeds"]["100"]["config"]["demos"] == "demos.h5"
     del found["rows"]["bc-cartpole"]["seeds"]["101"]
     found["versions"]["numpy"] = "1.0"  # of that machine
@@ -181,7 +181,7 @@ def test_a_failure_is_not_tried_again_and_a_committed_record_carries_the_measure
 def test_a_tree_with_changes_is_refused(measured: tuple[Path, dict[str, bytes]], repository: Path) -> None:
     out, _ = measured
     changed = out / "tree" / "imitate" / "imitators" / "bc.py"
-    text = changed.read_text()
+    text = changed.read_text("utf-8")
     changed.write_text(text + "\n")
     try:
         status, said = measure(repository, out)
@@ -194,7 +194,7 @@ def test_a_tree_with_changes_is_refused(measured: tuple[Path, dict[str, bytes]],
 
 def test_changed_packages_are_refused(measured: tuple[Path, dict[str, bytes]], repository: Path) -> None:
     path = measured[0] / "versions.json"
-    then = path.read_text()
+    then = path.read_text("utf-8")
     path.write_text(json.dumps(json.loads(then) | {"numpy": "1.0"}))
     try:
         status, said = measure(repository, measured[0])

@@ -41,7 +41,7 @@ def test_compression(script: Any) -> None:
     older = {"raw": 1, "filters": {}}
     script.RECORD.write_text(json.dumps({"machine": OLD, "found": {"HalfCheetah-v5": older}}))
     script.main(states=8_192, data=("CartPole-v1",))
-    record = json.loads(script.RECORD.read_text())
+    record = json.loads(script.RECORD.read_text("utf-8"))
     assert (record["machine"], record["found"]["HalfCheetah-v5"]) == (OLD, older)
     assert record["found"]["CartPole-v1"]["machine"] == NEW
 
@@ -55,7 +55,7 @@ def test_bcs_grid(script: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(script, "recorded", lambda *_: Path())
     monkeypatch.setattr(script, "measure", lambda *_: {"mean": 2.0})
     script.main(settings=(name,), tasks=("Pendulum",), seeds=(10, 11))
-    record = json.loads(script.RECORD.read_text())
+    record = json.loads(script.RECORD.read_text("utf-8"))
     runs = record["results"]["Pendulum"][name]
     assert (record["machine"], runs["10"]) == (OLD, {"mean": 1.0})
     assert (runs["11"]["mean"], runs["11"]["machine"]) == (2.0, NEW)
@@ -79,6 +79,6 @@ def test_bcs_grid_perturbs_what_learns(script: Any, tmp_path: Path) -> None:
 def test_forms_of_aggrevated(script: Any) -> None:
     script.RECORD.write_text(json.dumps({"versions": {"torch": "old"}, "CartPole-v1": {"budget": 1}}))
     script.keep("Acrobot-v1", {"budget": 2})
-    record = json.loads(script.RECORD.read_text())
+    record = json.loads(script.RECORD.read_text("utf-8"))
     assert (record["versions"], record["CartPole-v1"]) == ({"torch": "old"}, {"budget": 1})
     assert record["Acrobot-v1"]["machine"] == NEW

@@ -134,7 +134,7 @@ def test_no_import_runs_upward() -> None:
     assert set(sources) == set(floor), "a module or folder that the floors do not name"
     for place, paths in sources.items():
         for path in paths:
-            for node in ast.walk(ast.parse(path.read_text())):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
                 if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("imitate."):
                     imported = [node.module.split(".")[1]]
                 elif isinstance(node, ast.ImportFrom) and node.module == "imitate":
@@ -162,7 +162,7 @@ def imports() -> dict[str, set[str]]:
             modules[".".join((above, *parts)).removesuffix(".__init__")] = path
     found: dict[str, set[str]] = {name: set() for name in modules}
     for name, path in modules.items():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.ImportFrom) and not node.level:
                 below = {f"{node.module}.{alias.name}" for alias in node.names} & modules.keys()
                 found[name] |= below or {str(node.module)} & modules.keys()
@@ -177,7 +177,7 @@ def test_no_modules_import_each_other() -> None:
 
 
 def test_the_readme_names_files_that_exist() -> None:
-    text = (ROOT / "README.md").read_text()
+    text = (ROOT / "README.md").read_text("utf-8")
     for path in re.findall(r"\]\(((?!https?:)[^)#]+)\)", text):
         assert (ROOT / path).exists(), path
 

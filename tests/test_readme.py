@@ -38,7 +38,9 @@ def script(name: str) -> ModuleType:
 
 def test_documents_are_what_the_records_say() -> None:
     for path, text in script("results").documents().items():
-        assert path.read_text() == text, f"{path.name} is out of date: run python benchmarks/results.py"
+        assert path.read_text("utf-8") == text, (
+            f"{path.name} is out of date: run python benchmarks/results.py"
+        )
 
 
 CHANGED = {
@@ -56,8 +58,8 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, str]:
     records = shutil.copytree(RECORDS, tmp_path_factory.mktemp("changed") / "results")
     for record, (figure, _) in CHANGED.items():
         path = records / f"{record}.json"
-        path.write_text(re.sub(r"\d+\.\d+", figure, path.read_text()))
-    frozen = json.loads((records / "frozen.json").read_text())
+        path.write_text(re.sub(r"\d+\.\d+", figure, path.read_text("utf-8")))
+    frozen = json.loads((records / "frozen.json").read_text("utf-8"))
     for seed in frozen["rows"]["dagger-ant-trpo"]["seeds"].values():
         seed["returns"] = [1_234.5] * len(seed["returns"])
     (records / "frozen.json").write_text(json.dumps(frozen))
@@ -73,7 +75,7 @@ def test_another_figure_in_a_record_is_another_document(record: str, changed: di
     shown = f"{float(figure):,.0f}", f"{int(float(figure)):,}", figure
     (path,) = (path for path in changed if path.name == document)
     assert any(each in changed[path] for each in shown)
-    assert not any(each in path.read_text() for each in shown)
+    assert not any(each in path.read_text("utf-8") for each in shown)
 
 
 def test_the_readme_shows_the_frozen_record(changed: dict[Path, str]) -> None:
@@ -99,7 +101,7 @@ def test_a_rows_commands_are_those_of_its_record() -> None:
         path = RECORDS / f"{name}.json"
         if not path.exists():
             continue
-        first = json.loads(path.read_text())["seeds"][0]
+        first = json.loads(path.read_text("utf-8"))["seeds"][0]
         recorded, ours = (
             first["commands"],
             row.commands(row.first_seed, "cuda" if "device" in first else None),
@@ -116,21 +118,21 @@ def test_atari_rows_name_their_protocol() -> None:
 
 
 def test_every_record_is_shown_or_linked() -> None:
-    texts = [(ROOT / "benchmarks" / name).read_text() for name in ("RESULTS.md", "SPEED.md")]
+    texts = [(ROOT / "benchmarks" / name).read_text("utf-8") for name in ("RESULTS.md", "SPEED.md")]
     for path in RECORDS.glob("*.json"):
         shown = f"`{path.stem}`" in texts[0] or f"(results/{path.name})" in texts[0]
         assert shown or path.stem.startswith("speed") or path.name in texts[1], path.name
 
 
 def test_the_readme_lists_every_algorithm() -> None:
-    table = (ROOT / "README.md").read_text().partition("## Algorithms")[2].partition("## Install")[0]
+    table = (ROOT / "README.md").read_text("utf-8").partition("## Algorithms")[2].partition("## Install")[0]
     assert set(ALGORITHMS) <= set(re.findall(r"^\| `([\w-]+)` \|", table, re.MULTILINE))
 
 
 def test_links_within_the_repository_lead_somewhere() -> None:
     documents = [path for folder in (".", "benchmarks", "docs") for path in (ROOT / folder).glob("*.md")]
     for document in documents:
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", document.read_text()):
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", document.read_text("utf-8")):
             assert (document.parent / target).exists(), f"{document.name}: {target}"
 
 
@@ -138,7 +140,7 @@ def test_links_within_the_repository_lead_somewhere() -> None:
 @pytest.mark.timeout(1_200)
 def test_the_readmes_commands_run(tmp_path: Path) -> None:
     """As a stranger would, in order and in one folder: the quickstart, the commands, then the Python."""
-    text = (ROOT / "README.md").read_text()
+    text = (ROOT / "README.md").read_text("utf-8")
     bash = re.findall(r"(?s)```bash\n(.*?)```", text)[2]
     environment = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(tmp_path)}
     for command in ("imitate quickstart", *bash.splitlines()):

@@ -18,18 +18,18 @@ import yaml
 from imitate.commands.table import COMMANDS
 
 ROOT = Path(__file__).parent.parent
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
 def pins(name: str) -> dict[str, str]:
-    lines = (ROOT / name).read_text().splitlines()
+    lines = (ROOT / name).read_text("utf-8").splitlines()
     pairs = [line.split(" ")[0].split("==") for line in lines if line and not line.startswith("#")]
     return {package.lower().replace("_", "-"): version for package, version in pairs}
 
 
 def commands(workflow: Path) -> Iterator[str]:
-    jobs = yaml.safe_load(workflow.read_text())["jobs"]
+    jobs = yaml.safe_load(workflow.read_text("utf-8"))["jobs"]
     for job in jobs.values():
         if "uses" in job:  # another workflow
             assert (ROOT / job["uses"]).is_file()
@@ -53,18 +53,18 @@ def test_what_workflows_call_exists(workflow: Path) -> None:
 
 def test_linux_runs_the_readmes_test_command() -> None:
     """With Python 3.11 through .ci/run, which takes it from there."""
-    _, _, readme = (ROOT / "README.md").read_text().partition("<!-- test command -->\n```bash\n")
+    _, _, readme = (ROOT / "README.md").read_text("utf-8").partition("<!-- test command -->\n```bash\n")
     install, tests = readme.partition("\n")[0].split(" && ")[-2:]
     named = list(commands(ROOT / ".github" / "workflows" / "ci.yml"))
     assert {".ci/run", install, tests} <= set(named)
 
 
 def test_other_files_for_contributors() -> None:
-    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == PROJECT["version"]
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))["version"] == PROJECT["version"]
     for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"):
-        form: dict[str, Any] = yaml.safe_load(path.read_text())
+        form: dict[str, Any] = yaml.safe_load(path.read_text("utf-8"))
         assert path.stem == "config" or {"name", "description", "body"} <= form.keys()
-    (ruff,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    (ruff,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))["repos"]
     assert ruff["rev"] == f"v{pins('constraints.txt')['ruff']}"
 
 

@@ -35,8 +35,8 @@ def test_writers_of_the_same_file_do_not_write_into_each_other(tmp_path: Path) -
         first.write_text("first")
         with atomic(path) as second:
             second.write_text("second")
-        assert path.read_text() == "second"
-    assert path.read_text() == "first"
+        assert path.read_text("utf-8") == "second"
+    assert path.read_text("utf-8") == "first"
 
 
 def test_a_policy_stays_until_the_next_one_is_whole(tmp_path: Path) -> None:
@@ -46,9 +46,9 @@ def test_a_policy_stays_until_the_next_one_is_whole(tmp_path: Path) -> None:
     hand_over(tmp_path / "first", tmp_path / "policy")
     with pytest.raises(FileNotFoundError):
         hand_over(tmp_path / "missing", tmp_path / "policy")
-    assert (tmp_path / "policy" / "weights").read_text() == "first"
+    assert (tmp_path / "policy" / "weights").read_text("utf-8") == "first"
     hand_over(tmp_path / "second", tmp_path / "policy")
-    assert (tmp_path / "policy" / "weights").read_text() == "second"
+    assert (tmp_path / "policy" / "weights").read_text("utf-8") == "second"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "policy", "second"]
 
 

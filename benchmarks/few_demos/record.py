@@ -22,12 +22,12 @@ KEPT = ("seed", "returns", "last_returns", "env_steps", "demo_steps", "validatio
 
 def part(folder: Path, described: dict[str, Any]) -> dict[str, Any]:
     """One comparison: its task, its references, and its runs by learner."""
-    references = json.loads((folder / "references.json").read_text())
+    references = json.loads((folder / "references.json").read_text("utf-8"))
     runs: dict[str, list[dict[str, Any]]] = {}
-    for place in json.loads((folder / "runs.json").read_text()).values():
+    for place in json.loads((folder / "runs.json").read_text("utf-8")).values():
         path = folder / place / "result.json"
         if path.exists():
-            found = json.loads(path.read_text())
+            found = json.loads(path.read_text("utf-8"))
             curve = [(point["steps"], statistics.fmean(point["returns"])) for point in found["curve"]]
             of_run = {name: found[name] for name in KEPT} | {"curve": curve, "machine": found["machine"]}
             runs.setdefault(found["algorithm"], []).append(of_run)
@@ -44,7 +44,7 @@ def part(folder: Path, described: dict[str, Any]) -> dict[str, Any]:
 def grown(record: dict[str, Any], suites: Sequence[Path]) -> dict[str, Any]:
     """The record with the runs of these suites."""
     for suite in suites:
-        for name, described in json.loads((suite / "suite.json").read_text())["parts"].items():
+        for name, described in json.loads((suite / "suite.json").read_text("utf-8"))["parts"].items():
             if (suite / name / "references.json").exists():
                 found = part(suite / name, described)
                 kept = record.setdefault(name, found)
@@ -55,4 +55,4 @@ def grown(record: dict[str, Any], suites: Sequence[Path]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    write_json(RESULTS, grown(json.loads(RESULTS.read_text()), [Path(name) for name in sys.argv[1:]]))
+    write_json(RESULTS, grown(json.loads(RESULTS.read_text("utf-8")), [Path(name) for name in sys.argv[1:]]))

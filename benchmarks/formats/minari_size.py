@@ -54,7 +54,7 @@ def main(kind: str, count: int, folder: Path) -> dict[str, object]:
     def timed(name: str, work) -> None:
         begin, cpu = time.perf_counter(), time.process_time()
         work()
-        status = Path("/proc/self/status").read_text()
+        status = Path("/proc/self/status").read_text("utf-8")
         peak = int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))) >> 10
         seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
         rows[name] = {"seconds": round(seconds, 3), "cpu": round(cpu, 3), "peak_mib": peak}

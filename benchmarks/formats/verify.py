@@ -162,6 +162,6 @@ if __name__ == "__main__":
     given = dict(argument.split("=", 1) for argument in sys.argv[1:])
     with tempfile.TemporaryDirectory() as scratch:
         pythons = {name: str(Path(python).absolute()) for name, python in given.items()}
-        found = verify(pythons, Path(scratch), json.loads(RECORD.read_text())["rows"])
+        found = verify(pythons, Path(scratch), json.loads(RECORD.read_text("utf-8"))["rows"])
     command = "python benchmarks/formats/verify.py"
     write_json(RECORD, {"command": command, "versions": versions(), "rows": found})

@@ -13,9 +13,11 @@ RESULTS = Path(__file__).parent.parent / "results"
 
 
 def record(folder: Path) -> dict[str, object]:
-    runs = json.loads((folder / "runs.json").read_text())
-    found = {name: json.loads((folder / place / "result.json").read_text()) for name, place in runs.items()}
-    return {"summary": json.loads((folder / "summary.json").read_text()), "runs": found}
+    runs = json.loads((folder / "runs.json").read_text("utf-8"))
+    found = {
+        name: json.loads((folder / place / "result.json").read_text("utf-8")) for name, place in runs.items()
+    }
+    return {"summary": json.loads((folder / "summary.json").read_text("utf-8")), "runs": found}
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def overhead(folder: Path, there: Callable[[], Backend], pairs: int, budget: int
         for name in list(backends) if pair % 2 == 0 else reversed(backends):
             found[name].append(runs(folder / f"{name}-{pair}", backends[name](), budget))
             print(pair, name, round(found[name][-1], 1), file=sys.stderr)
-    results = [json.loads(path.read_text()) for path in folder.glob("processes-0/runs/*/result.json")]
+    results = [json.loads(path.read_text("utf-8")) for path in folder.glob("processes-0/runs/*/result.json")]
     sizes = [
         sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
         for run in folder.glob("ray-0/runs/*")

@@ -272,7 +272,7 @@ def compare(names: list[str], repetitions: int, data: Path, out: Path) -> None:
             f"{function} {statistics.median(values):,.0f}/s" for function, values in rates.items()
         )
         print(f"{name:40} {ratio:5.2f}x (wanted {row.target}x)  {medians}", flush=True)
-    out.write_text(json.dumps(record, indent=1) + "\n")
+    out.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
 
 
 def measure(function: str, settings: dict[str, int], data: Path) -> dict[str, Any]:

@@ -110,7 +110,7 @@ def main() -> None:
         print(json.dumps(globals()[arguments.measure](arguments.seeds[0])))
         return
     # Earlier measurements stay, unless they are measured again.
-    record: dict[str, Any] = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
+    record: dict[str, Any] = json.loads(arguments.out.read_text("utf-8")) if arguments.out.exists() else {}
     record["versions"] = versions()
     for seed in arguments.seeds:  # in turn, so that both meet the same disturbances
         for who in arguments.who:

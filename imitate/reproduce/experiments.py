@@ -25,7 +25,7 @@ class Experiment:
 
 def read_experiments() -> list[Experiment]:
     """All experiments, in order."""
-    tables = tomllib.loads((Path(__file__).parent / "experiments.toml").read_text())["experiment"]
+    tables = tomllib.loads((Path(__file__).parent / "experiments.toml").read_text("utf-8"))["experiment"]
     lists = ("rows", "failing", "scripts")
     return [Experiment(**table | {name: tuple(table.get(name, ())) for name in lists}) for table in tables]
 

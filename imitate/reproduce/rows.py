@@ -67,4 +67,4 @@ class Row:
 
 def read_rows() -> dict[str, Row]:
     """All rows by name, in the order of the documents."""
-    return {name: Row(**row) for name, row in tomllib.loads(ROWS_FILE.read_text()).items()}
+    return {name: Row(**row) for name, row in tomllib.loads(ROWS_FILE.read_text("utf-8")).items()}

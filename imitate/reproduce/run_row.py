@@ -32,7 +32,7 @@ def run_seed(commands: list[str], folder: Path) -> dict[str, Any]:
     found |= {"cpu_seconds": _cpu_seconds() - cpu_begin, "curve": []}
     run = folder / "run"
     if (validations := run / "evaluations.jsonl").exists():
-        rows = map(json.loads, validations.read_text().splitlines())
+        rows = map(json.loads, validations.read_text("utf-8").splitlines())
         found |= {"curve": [(row["env_steps"], row["mean_return"]) for row in rows]}
     for facts in ("finished.json", "timing.json"):
         found |= _json(run / facts)
@@ -58,7 +58,7 @@ def _left_of(command: str, folder: Path) -> str | None:
 
 def _json(path: Path) -> dict[str, Any]:
     """The contents of a file that a run wrote; empty if this run has none."""
-    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
     return found
 
 

@@ -58,7 +58,7 @@ def fits_in(minutes: float) -> str:
 
 def read_summaries() -> dict[str, Summary]:
     """Summaries by row; a row that was never measured is absent."""
-    found = json.loads(SUMMARIES.read_text())
+    found = json.loads(SUMMARIES.read_text("utf-8"))
     return {name: Summary(**summary | {"means": tuple(summary["means"])}) for name, summary in found.items()}
 
 

@@ -110,7 +110,7 @@ def test_hyperparameters_come_from_the_preset_and_the_command_line() -> None:
         )
         == 0
     )
-    config = json.loads(Path("ppo/config.json").read_text())
+    config = json.loads(Path("ppo/config.json").read_text("utf-8"))
     assert config["hyperparameters"]["gamma"] == 0.9
     assert config["hyperparameters"]["num_steps"] == 32  # the preset's
     assert config["hyperparameters"]["total_steps"] == config["budget"] == 600

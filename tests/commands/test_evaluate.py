@@ -71,7 +71,7 @@ def test_a_run_measured_on_its_own_environment_remembers_it(run: Path, tmp_path:
     assert main([*command, "CartPole-v1", "--stochastic"]) == 0
     assert not (tmp_path / "run" / "evaluation.json").exists()
     assert main([*command, "CartPole-v1"]) == 0
-    assert json.loads((tmp_path / "run" / "evaluation.json").read_text())["env_id"] == "CartPole-v1"
+    assert json.loads((tmp_path / "run" / "evaluation.json").read_text("utf-8"))["env_id"] == "CartPole-v1"
 
 
 def test_an_older_version_that_runs_as_the_runs_own_is_its_own(tmp_path: Path) -> None:

@@ -283,7 +283,7 @@ def test_a_policy_that_can_not_be_tried_out_is_kept(
 def test_an_unwritable_folder_is_refused_before_anything_moves(
     robot: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Path("file").write_text("")
+    Path("file").write_text("", "utf-8")
     words = _dagger(robot)
     words[words.index("run")] = "file/run"
     assert main(words) == 2

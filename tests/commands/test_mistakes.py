@@ -219,8 +219,8 @@ def _nan(path: Path) -> None:
 def test_a_mistake_is_one_line_and_status_2(mistake: str, capsys: pytest.CaptureFixture[str]) -> None:
     _damage("truncated.h5", lambda path: path.write_bytes(path.read_bytes()[:2_000]))
     _damage("nan.h5", _nan)
-    Path("text.h5").write_text("not HDF5")
-    Path("foreign.zip").write_text("not a zip")
+    Path("text.h5").write_text("not HDF5", "utf-8")
+    Path("foreign.zip").write_text("not a zip", "utf-8")
     Path("truncated.zip").write_bytes(b"PK\x03\x04" + bytes(100))
     with h5py.File("foreign.h5", "w") as file:
         file["data"] = [1, 2, 3]

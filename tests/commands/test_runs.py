@@ -20,11 +20,11 @@ def test_runs_are_listed_from_the_newest(capsys: pytest.CaptureFixture[str]) -> 
     assert main([*PPO, "--budget", "600", "--out", "runs/deep/first"]) == 0
     shutil.copytree("runs/deep/first", "runs/second")
     Path("runs/second/finished.json").unlink()
-    Path("runs/second/evaluations.jsonl").write_text('{"mean_return": 12.25}\n{"mean_ret')
+    Path("runs/second/evaluations.jsonl").write_text('{"mean_return": 12.25}\n{"mean_ret', "utf-8")
     now = time.time()
     os.utime("runs/deep/first/metrics.jsonl", (now - 7_200,) * 2)
     Path("runs/other").mkdir()
-    Path("runs/other/config.json").write_text("[]")  # another program's
+    Path("runs/other/config.json").write_text("[]", "utf-8")  # another program's
     capsys.readouterr()
     assert main(["runs"]) == 0
     head, *lines = capsys.readouterr().out.splitlines()
@@ -50,14 +50,16 @@ def test_a_run_is_known_by_its_best_measurement(capsys: pytest.CaptureFixture[st
     assert main(["collect", "CartPole-v1:ppo", "--episodes", "1", "--out", "demos.h5"]) == 0
     clone = ["train", "bc", "--env", "CartPole-v1", "--demos", "demos.h5", "--max-epochs", "2"]
     assert main([*clone, "--out", "runs/bc"]) == 0
-    look = json.loads(Path("runs/bc/look.json").read_text())["mean"]
+    look = json.loads(Path("runs/bc/look.json").read_text("utf-8"))["mean"]
     assert f"it returns {look:.4g} on average" in capsys.readouterr().err
     assert shown(capsys) == pytest.approx(look)
-    Path("runs/bc/result.json").write_text('{"algorithm": "bc", "returns": [1.0, 2.0]}')  # as `compare` does
+    Path("runs/bc/result.json").write_text(
+        '{"algorithm": "bc", "returns": [1.0, 2.0]}', encoding="utf-8"
+    )  # as `compare` does
     assert shown(capsys) == 1.5
     assert main(["evaluate", "runs/bc", "--episodes", "2"]) == 0
-    assert shown(capsys) == json.loads(Path("runs/bc/evaluation.json").read_text())["mean"]
-    Path("runs/bc/evaluations.jsonl").write_text('{"mean_return": 12.25}\n')
+    assert shown(capsys) == json.loads(Path("runs/bc/evaluation.json").read_text("utf-8"))["mean"]
+    Path("runs/bc/evaluations.jsonl").write_text('{"mean_return": 12.25}\n', "utf-8")
     assert shown(capsys) == 12.25
 
 

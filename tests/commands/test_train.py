@@ -51,7 +51,7 @@ def test_several_experts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     assert (config("first")["expert"], config("first")["other_experts"]) == ("CartPole-v1", ["random"])
     with DemoReader("first/aggregated.h5") as reader:
         assert reader.info.expert == "CartPole-v1, random"
-    last = json.loads(Path("first/metrics.jsonl").read_text().splitlines()[-1])
+    last = json.loads(Path("first/metrics.jsonl").read_text("utf-8").splitlines()[-1])
     assert last["expert_queries"] == last["queries_1"] + last["queries_2"] >= 320
 
     assert main(["train", "--config", "first/config.json", "--out", "second"]) == 0
@@ -77,12 +77,13 @@ def test_an_expert_is_loaded_once() -> None:
         "def make_expert():\n"
         "    with open('calls', 'a') as calls:\n"
         "        calls.write('.')\n"
-        "    return lambda obs: (obs[:, 2] + obs[:, 3] > 0).astype(int)\n"
+        "    return lambda obs: (obs[:, 2] + obs[:, 3] > 0).astype(int)\n",
+        encoding="utf-8",
     )
     dagger = ("train", "dagger", "--env", "CartPole-v1", "--expert", "counted:make_expert", "--budget", "160")
     few = ("--iterations", "1", "--updates-per-iteration", "3", "--final-updates", "3", "--eval-every", "0")
     assert main([*dagger, *few, "--out", "run"]) == 0
-    assert Path("calls").read_text() == "."
+    assert Path("calls").read_text("utf-8") == "."
 
 
 OWN = """
@@ -100,7 +101,7 @@ class Mine(PPO):
 
 
 def test_a_learner_of_ones_own_is_trained_measured_and_repeated() -> None:
-    Path("my_learner.py").write_text(OWN)
+    Path("my_learner.py").write_text(OWN, "utf-8")
     own, others = "my_learner:Mine", ("--num-steps", "16", "--num-epochs", "1", "--budget", "300")
     assert main(["train", own, "--env", "CartPole-v1", *others, "--strength", "0.2", "--out", "run"]) == 0
     assert config("run")["hyperparameters"]["strength"] == 0.2  # type: ignore[index]
@@ -121,7 +122,7 @@ def test_a_learner_of_ones_own_is_trained_measured_and_repeated() -> None:
 def test_settings_of_ones_own_do_not_take_the_name_of_a_runs_option(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    Path("clashing.py").write_text(OWN.replace("strength: float = 0.5", "seed: int = 3"))
+    Path("clashing.py").write_text(OWN.replace("strength: float = 0.5", "seed: int = 3"), "utf-8")
     said = refused(capsys, "train", "clashing:Mine", "--env", "CartPole-v1", "--out", "o")
     assert "MineConfig has 'seed', which is an option of every run: give it another name" in said
 
@@ -147,7 +148,7 @@ def test_the_curve_of_returns_costs_a_quarter_of_the_budget_at_most(
     assert re.search(
         r"it returns \S+ on average in 5 episodes \(\S+ to \S+\): a look outside the budget", said
     )
-    totals = json.loads(Path("run/finished.json").read_text())
+    totals = json.loads(Path("run/finished.json").read_text("utf-8"))
     assert totals["env_steps"] + totals["validation_steps"] <= 1_000
     assert main([*command, "--budget", "1000", "--no-looks", "--out", "blind"]) == 0
     assert "a look outside the budget" not in capsys.readouterr().err
@@ -188,8 +189,8 @@ def test_an_offline_learner_needs_no_simulator(capsys: pytest.CaptureFixture[str
     assert config("run")["env_id"] == "Lift"
     assert load_policy("run").act(np.ones(3, np.float32)).tolist() == pytest.approx([0.5, 0.5], abs=0.05)
     assert "Lift is not installed here: install it, or name one" in refused(capsys, "evaluate", "run")
-    own = Path("run/config.json").read_text().replace('"Lift"', '"robot:Lift"')
-    Path("run/config.json").write_text(own)
+    own = Path("run/config.json").read_text("utf-8").replace('"Lift"', '"robot:Lift"')
+    Path("run/config.json").write_text(own, "utf-8")
     assert "if you trust it, say --env robot:Lift" in refused(capsys, "evaluate", "run")
     assert "Lift is not installed here" in refused(capsys, *learn, "--eval-every", "10", "--out", "o")
     assert "the data are of Lift, not of Lifd" in refused(capsys, *learn, "--env", "Lifd", "--out", "o")
@@ -229,12 +230,14 @@ def test_an_offline_learner_takes_the_environment_of_its_demonstrations(
 def test_demonstrations_that_name_no_environment_need_a_name_but_no_simulator(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    Path("log.csv").write_text("obs_0,action_0,reward,terminated\n0.5,0.1,1,0\n0.6,0.2,1,0\n0.7,0.3,1,1\n")
+    Path("log.csv").write_text(
+        "obs_0,action_0,reward,terminated\n0.5,0.1,1,0\n0.6,0.2,1,0\n0.7,0.3,1,1\n", encoding="utf-8"
+    )
     learn = ["train", "bc", "--demos", "log.csv", "--max-updates", "2", "--out", "run"]
     assert "log.csv does not name its environment: give --env ENV" in refused(capsys, *learn)
     assert "--learning-rate" in help_of(capsys, *learn)
     assert main([*learn, "--env", "MyRobot-v0"]) == 0
-    Path("empty.csv").write_text("")
+    Path("empty.csv").write_text("", "utf-8")
     assert "empty.csv: it is empty" in refused(capsys, "train", "bc", "--demos", "empty.csv", "--out", "o")
 
 

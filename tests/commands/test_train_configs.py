@@ -44,7 +44,9 @@ def test_paths_in_a_config_are_absolute_or_relative_to_it(
     run = ("train", "bc", "--env", "CartPole-v1", "--demos", "demos.h5", "--max-epochs", "1")
     assert main([*run, "--out", "first"]) == 0
     assert config("first")["demos"] == str(tmp_path / "demos.h5")
-    Path("first/relative.json").write_text(json.dumps(config("first") | {"demos": "../demos.h5"}))
+    Path("first/relative.json").write_text(
+        json.dumps(config("first") | {"demos": "../demos.h5"}), encoding="utf-8"
+    )
     Path("elsewhere").mkdir()
     monkeypatch.chdir("elsewhere")
     assert main(["train", "--config", "../first/config.json", "--out", "second"]) == 0
@@ -52,26 +54,28 @@ def test_paths_in_a_config_are_absolute_or_relative_to_it(
 
 
 def test_toml_holds_what_differs_from_the_preset(tmp_path: Path) -> None:
-    Path("ppo.toml").write_text('algorithm = "ppo"\nenv_id = "CartPole-v1"\nbudget = 300\n')
+    Path("ppo.toml").write_text('algorithm = "ppo"\nenv_id = "CartPole-v1"\nbudget = 300\n', "utf-8")
     read = Experiment.read("ppo.toml").changed()
     assert read == Experiment.create("ppo", "CartPole-v1", budget=300)
-    assert read.to_toml(tmp_path) == Path("ppo.toml").read_text()
+    assert read.to_toml(tmp_path) == Path("ppo.toml").read_text("utf-8")
     Path("demos.h5").touch()
     gail = Experiment.create(
         "gail", "CartPole-v1", demos="demos.h5", budget=500, hyperparameters={"ppo": {"gamma": 0.5}}
     )
     Path("runs").mkdir()
-    Path("runs/gail.toml").write_text(gail.to_toml(Path("runs")))
+    Path("runs/gail.toml").write_text(gail.to_toml(Path("runs")), encoding="utf-8")
     again = Experiment.read("runs/gail.toml").changed(demos="demos.h5")
     assert again == gail
 
 
 @pytest.mark.parametrize("way", ["--config", "--resume"])
 def test_a_module_that_a_config_names_is_not_imported(capsys: pytest.CaptureFixture[str], way: str) -> None:
-    Path("payload.py").write_text("raise SystemExit('the payload ran')")
+    Path("payload.py").write_text("raise SystemExit('the payload ran')", "utf-8")
     assert main([*PPO, "--budget", "300", "--out", "run"]) == 0
     Path("foreign").mkdir()
-    Path("foreign/config.json").write_text(json.dumps(config("run") | {"env_id": "payload:X-v0"}))
+    Path("foreign/config.json").write_text(
+        json.dumps(config("run") | {"env_id": "payload:X-v0"}), encoding="utf-8"
+    )
     given = ("foreign",) if way == "--resume" else ("foreign/config.json", "--out", "o")
     assert "if you trust it, say --env payload:X-v0" in refused(capsys, "train", way, *given)
 
@@ -96,7 +100,7 @@ def test_a_damaged_config_is_one_line(
 ) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert main([*PPO, "--budget", "300", "--out", "run"]) == 0
-    Path("config.json").write_text(json.dumps(config("run") | {field: value}))
+    Path("config.json").write_text(json.dumps(config("run") | {field: value}), encoding="utf-8")
     assert wanted in refused(capsys, "train", "--config", "config.json", "--out", "o")
     assert not Path("o").exists()
 
@@ -108,7 +112,7 @@ def test_a_cuda_run_goes_on_on_a_cpu_when_told_so(
     assert main([*PPO, "--budget", "300", "--out", "run"]) == 0
     cuda = config("run") | {"device": "cuda"}
     Path("unfinished").mkdir()
-    Path("unfinished/config.json").write_text(json.dumps(cuda))
+    Path("unfinished/config.json").write_text(json.dumps(cuda), "utf-8")
     assert "use --device cpu" in refused(capsys, "train", "--resume", "unfinished")
     assert main(["train", "--resume", "unfinished", "--device", "cpu"]) == 0
     assert main(["train", "--config", "run/config.json", "--device", "cpu", "--out", "again"]) == 0
@@ -120,7 +124,8 @@ def test_hints_name_the_module_that_a_run_may_not_import_by_itself(
     Path("owned.py").write_text(
         "import gymnasium as gym\n"
         "from gymnasium.envs.classic_control import CartPoleEnv\n"
-        "gym.register('Owned-v0', CartPoleEnv, max_episode_steps=9)\n"
+        "gym.register('Owned-v0', CartPoleEnv, max_episode_steps=9)\n",
+        encoding="utf-8",
     )
     monkeypatch.syspath_prepend(Path.cwd())
     own = [option if option != "CartPole-v1" else "owned:Owned-v0" for option in PPO]

@@ -29,7 +29,7 @@ def test_two_trainings_in_one_folder_are_refused(capsys: pytest.CaptureFixture[s
 def test_what_killed_writers_left_is_swept() -> None:
     assert main([*PPO, "--budget", "300", "--out", "run"]) == 0
     Path("run/finished.json").unlink()
-    Path("run/.policy.json.1.partial").write_text("half of")
+    Path("run/.policy.json.1.partial").write_text("half of", "utf-8")
     assert main(["train", "--resume", "run"]) == 0
     assert not list(Path("run").glob(".*"))
 
@@ -99,7 +99,8 @@ def test_an_environment_that_raises_says_how_to_resume() -> None:
         "        if Breaking.steps > 2_000:\n"
         "            raise RuntimeError('worn out')\n"
         "        return super().step(action)\n"
-        "gym.register('Breaking-v0', Breaking, max_episode_steps=50)\n"
+        "gym.register('Breaking-v0', Breaking, max_episode_steps=50)\n",
+        encoding="utf-8",
     )
     own = [option if option != "CartPole-v1" else "breaking:Breaking-v0" for option in PPO]
     done = in_a_process(*own, "--checkpoint-every", "1000", "--out", "run")

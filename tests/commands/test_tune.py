@@ -50,7 +50,7 @@ gym.register("Interrupting-v0", entry_point=Interrupting, kwargs={"continuous": 
 
 def drawn() -> list[Any]:
     paths = sorted(Path("search/trials").glob("*/config.json"))
-    return [json.loads(path.read_text()) for path in paths]
+    return [json.loads(path.read_text("utf-8")) for path in paths]
 
 
 def test_the_right_learning_rate_wins(capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,7 +62,7 @@ def test_the_right_learning_rate_wins(capsys: pytest.CaptureFixture[str]) -> Non
     assert len(set(rates)) == 9
     assert all(run["hyperparameters"]["num_epochs"] == 4 for run in runs)
 
-    best = tomllib.loads(Path("search/best.toml").read_text())
+    best = tomllib.loads(Path("search/best.toml").read_text("utf-8"))
     rate = best["hyperparameters"]["learning_rate"]
     assert rate > 1e-3
     assert "seed" not in best
@@ -87,7 +87,7 @@ def test_the_file_of_an_offline_learner_is_what_a_user_would_write() -> None:
     assert main(["collect", "CartPole-v1:ppo", "--episodes", "2", "--out", "demos.h5"]) == 0
     held = ("--demos", "demos.h5", "--max-updates", "20", "--batch-size", "64", "--weight-decay", "0")
     assert main(["tune", "bc", "--env", "CartPole-v1", *held, "--trials", "1", "--out", "search"]) == 0
-    best = tomllib.loads(Path("search/best.toml").read_text())
+    best = tomllib.loads(Path("search/best.toml").read_text("utf-8"))
     rate = best["hyperparameters"].pop("learning_rate")
     assert {name: best[name] for name in best if name != "hyperparameters"} == {
         "algorithm": "bc",
@@ -113,15 +113,15 @@ def test_ctrl_c_leaves_the_best_so_far_and_the_search_goes_on(
     assert Path("search/best.toml").exists()
     assert main([*command, "--trials", "2"]) == 0
     assert [run["seed"] for run in drawn()] == [1_000, 1_001, 1_002]  # that of the interrupted one is used up
-    best = Path("search/best.toml").read_text()
+    best = Path("search/best.toml").read_text("utf-8")
     Path("search/best.toml").unlink()  # as if it had been killed before it was written
     assert main([*command, "--trials", "2"]) == 0
-    assert Path("search/best.toml").read_text() == best
+    assert Path("search/best.toml").read_text("utf-8") == best
     assert "another --out" in refused(capsys, *command, "--trials", "2", "--vf-coef", "1")
-    search = json.loads(Path("search/search.json").read_text())
+    search = json.loads(Path("search/search.json").read_text("utf-8"))
     for name, goes_on in (("num_epochs", False), ("steps_between_lines", True)):  # the first is held now
         more = search | {"searched": [*search["searched"], name]}  # as by a version that searched more
-        Path("search/search.json").write_text(json.dumps(more))
+        Path("search/search.json").write_text(json.dumps(more), "utf-8")
         assert main([*command, "--trials", "2"]) == (0 if goes_on else 2)
 
 
@@ -185,5 +185,5 @@ def test_a_damaged_search_is_one_line(
     file: str, text: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*TUNE, "--trials", "1"]) == 0
-    Path("search", file).write_text(text)
+    Path("search", file).write_text(text, "utf-8")
     assert said in refused(capsys, *TUNE, "--trials", "2")

@@ -14,7 +14,7 @@ PPO = ("train", "ppo", "--env", "CartPole-v1", "--num-steps", "16", "--num-epoch
 
 
 def config(run: str) -> dict[str, object]:
-    read: dict[str, object] = json.loads(Path(run, "config.json").read_text())
+    read: dict[str, object] = json.loads(Path(run, "config.json").read_text("utf-8"))
     return read
 
 

@@ -24,7 +24,7 @@ def double(root: Path, value: int, *, progress: Any) -> None:
 
 def total(root: Path, *names: str, progress: Any) -> None:  # noqa: ARG001
     """The sum of the numbers in some files."""
-    (root / "total").write_text(str(sum(int((root / name).read_text()) for name in names)))
+    (root / "total").write_text(str(sum(int((root / name).read_text("utf-8")) for name in names)))
 
 
 def show(root: Path, variable: str, *, progress: Any) -> None:  # noqa: ARG001
@@ -42,7 +42,7 @@ def count(root: Path, end: int, seconds: float, *, progress: Any) -> None:
     folder = root / "out"
     folder.mkdir(exist_ok=True)
     checkpoint = folder / "count"
-    value = int(checkpoint.read_text()) if checkpoint.exists() else 0
+    value = int(checkpoint.read_text("utf-8")) if checkpoint.exists() else 0
     while value < end:
         time.sleep(seconds)
         value += 1

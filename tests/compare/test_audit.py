@@ -74,7 +74,7 @@ def test_the_audit_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFix
     written = (tmp_path / "run" / "audit.json").read_bytes()
     assert main(words.split()) == 0  # of a finished run: nothing is trained again
     assert (tmp_path / "run" / "audit.json").read_bytes() == written
-    rows = json.loads((tmp_path / "run" / "audit.json").read_text())["rows"]
+    rows = json.loads((tmp_path / "run" / "audit.json").read_text("utf-8"))["rows"]
     assert [row["who"] for row in rows] == ["this run", "random actions", *CONTROLS.values()]
     assert all(0 <= row["mean_return"] <= 10 == row["mean_length"] for row in rows)
     assert "constant reward -1" in capsys.readouterr().out
@@ -138,5 +138,5 @@ def test_compare_runs_the_controls_beside_it(tmp_path: Path) -> None:
     with DemoReader(str(planned["demos:one-action-seed0"].demos)) as demos:
         assert 480 < demos.num_steps <= 500  # 10 episodes of 50 are as long as the expert's
         assert not demos.transitions().actions.any()
-    result = json.loads((planned["gail:one-action-seed0"].folder / "result.json").read_text())
+    result = json.loads((planned["gail:one-action-seed0"].folder / "result.json").read_text("utf-8"))
     assert result["demo_steps"] == demos.lengths.sum()

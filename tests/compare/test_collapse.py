@@ -49,9 +49,11 @@ def test_a_collapsed_seed_is_said_wherever_the_mean_is(tmp_path: Path) -> None:
     ) in warnings(found)
     assert "DAgger ended at 79 % (1 of 5 seeds collapsed), PPO at 25 %" in answer(found).sentence
     page = write_report(tmp_path / "out")
-    assert "| DAgger | 399 (1 of 5 seeds collapsed) |" in page.with_name("table.md").read_text()
-    assert '"title":"DAgger","text":"399 (1 of 5 seeds collapsed)"' in page.read_text()  # the first figure
-    said = json.loads(page.with_name("summary.json").read_text())["algorithms"]
+    assert "| DAgger | 399 (1 of 5 seeds collapsed) |" in page.with_name("table.md").read_text("utf-8")
+    assert '"title":"DAgger","text":"399 (1 of 5 seeds collapsed)"' in page.read_text(
+        "utf-8"
+    )  # the first figure
+    said = json.loads(page.with_name("summary.json").read_text("utf-8"))["algorithms"]
     assert (said["dagger"]["collapsed"], said["ppo"]["collapsed"]) == ("1 of 5 seeds collapsed", None)
 
 

@@ -97,7 +97,7 @@ def test_a_comparison_from_the_expert_to_the_report(tmp_path: Path, caplog: pyte
     assert any("random actions: mean return" in message for message in caplog.messages)
     assert any("measured 100.0" in message for message in caplog.messages)
     assert not (out / "errors").exists()
-    summary = json.loads((out / "summary.json").read_text())
+    summary = json.loads((out / "summary.json").read_text("utf-8"))
     bc, dagger, ppo = (summary["algorithms"][name] for name in ("bc", "dagger", "ppo"))
     for learner in (bc, dagger, ppo):
         assert 0.9 * 800 <= learner["env_steps"] + learner["demo_steps"] <= 800
@@ -135,10 +135,10 @@ def test_a_comparison_from_the_expert_to_the_report(tmp_path: Path, caplog: pyte
     }
     compare(replace(wanted, **grow), out, workers=1)
     assert {path: path.stat().st_mtime_ns for path in policies} == policies
-    grown = json.loads((out / "summary.json").read_text())["algorithms"]
+    grown = json.loads((out / "summary.json").read_text("utf-8"))["algorithms"]
     assert list(grown) == ["bc", "ppo"]
     assert grown["ppo"]["seeds"] == [0, 1]
-    results = [json.loads(path.read_text()) for path in (out / "runs").glob("ppo-*/result.json")]
+    results = [json.loads(path.read_text("utf-8")) for path in (out / "runs").glob("ppo-*/result.json")]
     assert [len(result["returns"]) for result in results] == [6, 6]
 
 

@@ -38,7 +38,7 @@ def runs(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def table(path: Path) -> dict[str, dict[str, str]]:
     """A table in Markdown: cells by row and column."""
-    lines = [re.split(r"\s*\|\s*", line.strip("| \n")) for line in path.read_text().splitlines()]
+    lines = [re.split(r"\s*\|\s*", line.strip("| \n")) for line in path.read_text("utf-8").splitlines()]
     return {row[0]: dict(zip(lines[0], row, strict=False)) for row in lines[2:]}
 
 
@@ -46,10 +46,10 @@ def raw(runs: Path) -> dict[str, dict[str, Any]]:
     """By environment: returns of random actions, of the expert, and (seeds, episodes) of each learner."""
     found = {}
     for label in Suite.read(runs).parts:
-        references = json.loads((runs / label / "references.json").read_text())
+        references = json.loads((runs / label / "references.json").read_text("utf-8"))
         learners: dict[str, list[list[float]]] = {}
-        for name, place in json.loads((runs / label / "runs.json").read_text()).items():
-            result = json.loads((runs / label / place / "result.json").read_text())
+        for name, place in json.loads((runs / label / "runs.json").read_text("utf-8")).items():
+            result = json.loads((runs / label / place / "result.json").read_text("utf-8"))
             algorithm = name.rpartition("-seed")[0]
             if not algorithm.startswith("gail:"):  # its controls are no learners
                 learners.setdefault(algorithm, []).append(result["returns"])
@@ -122,22 +122,22 @@ def test_collapsed_seeds_are_marked(runs: Path) -> None:
 def test_the_tables_are_what_is_written_today(example: Path, runs: Path) -> None:
     found = read_suite(runs)
     columns, lines = suite_rows(found)
-    assert as_markdown(lines, columns) == (example / "table.md").read_text()
-    page = (example / "report.html").read_text()
+    assert as_markdown(lines, columns) == (example / "table.md").read_text("utf-8")
+    page = (example / "report.html").read_text("utf-8")
     for row in lines:
         for cell in row.cells.values():
             assert f">{cell.text}</t" in page or cell.text == ""
     for name in ("scores", "cost", "curves", "profiles"):
         assert f'<figure data-name="{name}">' in page
     for label, outcome in found.outcomes.items():
-        assert as_markdown(rows(outcome)) == (example / label / "table.md").read_text()
-        assert (example / label / "report.html").read_text().count("<video controls") >= 3
+        assert as_markdown(rows(outcome)) == (example / label / "table.md").read_text("utf-8")
+        assert (example / label / "report.html").read_text("utf-8").count("<video controls") >= 3
 
 
 def test_the_results_state_the_scores_of_the_mujoco_suite() -> None:
     """Its interval is recomputed in tests/test_claims.py, from raw returns."""
     shown = table(EXAMPLES / "mujoco" / "table.md")
-    results = (EXAMPLES.parent / "benchmarks" / "RESULTS.md").read_text()
+    results = (EXAMPLES.parent / "benchmarks" / "RESULTS.md").read_text("utf-8")
     for name in ("AggreVaTeD", "DAgger", "BC", "GAIL"):
         assert f"\n| {name} | {shown[name]['IQM of scores']} | " in results
 

@@ -156,7 +156,9 @@ def test_the_closest_policy_counts_and_the_last_one_is_measured_too(tmp_path: Pa
     (folder,) = (tmp_path / "report" / "runs").glob("iq-*")
     result = Result.load(folder)
     assert result is not None
-    validations = [json.loads(line) for line in (folder / "evaluations.jsonl").read_text().splitlines()]
+    validations = [
+        json.loads(line) for line in (folder / "evaluations.jsonl").read_text("utf-8").splitlines()
+    ]
     assert all("distance" in each for each in validations)
     # One that the budget cut counts too, takes what is left of it, and chooses nothing.
     cut = result.validation_steps - sum(each["steps"] for each in validations)
@@ -165,7 +167,7 @@ def test_the_closest_policy_counts_and_the_last_one_is_measured_too(tmp_path: Pa
     assert result.curve[-1].queries == result.demo_steps == 500
     for name, returns in (("policy", result.returns), ("last_policy", result.last_returns)):
         assert measured(part, load_policy(folder / name)).returns.tolist() == returns
-    assert ">Last policy<" in page.read_text()
-    facts = json.loads((page.parent / "summary.json").read_text())
+    assert ">Last policy<" in page.read_text("utf-8")
+    facts = json.loads((page.parent / "summary.json").read_text("utf-8"))
     assert facts["algorithms"]["iq"]["last_seed_means"] == [np.mean(result.last_returns)]
     assert any("closest to the demonstrations counts" in each for each in facts["warnings"])

@@ -60,13 +60,13 @@ def test_baselines_spend_the_budget_and_no_more(tmp_path: Path, name: str, env_i
     assert steps[-1] == found.env_steps
     assert reported[-1] == found.env_steps
     assert found.cpu_seconds > 0
-    rows = [json.loads(line) for line in (job.folder / "metrics.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (job.folder / "metrics.jsonl").read_text("utf-8").splitlines()]
     assert rows[-1]["budget_steps"] == found.env_steps
     policy = stored_policy(wanted, job.folder)
     assert (
         worker.test(wanted, policy).returns.tolist() == found.returns
     )  # what is stored is what was measured
-    normalisation = json.loads((job.folder / "policy" / "expert.json").read_text())["normalisation"]
+    normalisation = json.loads((job.folder / "policy" / "expert.json").read_text("utf-8"))["normalisation"]
     assert (normalisation is not None) == (name == "sb3:ppo")
 
 
@@ -247,11 +247,11 @@ def test_a_learner_of_ones_own_takes_part(module: str, tmp_path: Path) -> None:
     ]
     arguments += ["--episodes", "2", "--curve-episodes", "1", "--workers", "1", "--out", str(out)]
     assert main(arguments) == 0
-    said = json.loads((out / "summary.json").read_text())
+    said = json.loads((out / "summary.json").read_text("utf-8"))
     assert list(said["algorithms"]) == [f"{module}:Mine"]
     notes = said["algorithms"][f"{module}:Mine"]["notes"]
     assert not any("preset" in note for note in notes)  # it has none
-    assert "a learner of your own" in (out / "report.html").read_text()
+    assert "a learner of your own" in (out / "report.html").read_text("utf-8")
     # Another text of it is another learner.
     wanted = Comparison.from_json(said["comparison"])
     before = job_of(wanted, out).folder
@@ -303,7 +303,7 @@ def test_a_strangers_report_is_written_without_importing(tmp_path: Path) -> None
     Result("CartPole-v1", "stranger:Mine", 0, 1_600, curve, [1.0, 2.0], [1, 2], 0, 1_600, 0, 1.0).save(
         out / "runs/a"
     )
-    assert "<h1>Mine on CartPole-v1</h1>" in write_report(out).read_text()
+    assert "<h1>Mine on CartPole-v1</h1>" in write_report(out).read_text("utf-8")
     assert "stranger" not in sys.modules
 
 

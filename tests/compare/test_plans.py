@@ -168,9 +168,9 @@ def test_a_learner_goes_on_with_the_settings_that_it_began_with(tmp_path: Path) 
     learner = run(wanted, job)
     execute(learner.run, job.folder, until=512)
     config = job.folder / "config.json"
-    began = json.loads(config.read_text())
+    began = json.loads(config.read_text("utf-8"))
     began["hyperparameters"] |= {"vf_coef": 0.125}
     config.write_text(json.dumps(began))
     assert learner.execute(job.folder, lambda _steps: None)
-    assert json.loads(config.read_text())["hyperparameters"]["vf_coef"] == 0.125
-    assert json.loads((job.folder / "finished.json").read_text())["env_steps"] == 1_024
+    assert json.loads(config.read_text("utf-8"))["hyperparameters"]["vf_coef"] == 0.125
+    assert json.loads((job.folder / "finished.json").read_text("utf-8"))["env_steps"] == 1_024

@@ -31,8 +31,8 @@ def test_jobs_fail_alone(tmp_path: Path) -> None:
             ended += pool.ended()
         names = ["job -1", "job 1", "job 3", "job 99"]
         assert sorted(ended) == names
-        assert (tmp_path / "1").read_text() == "2"
-        assert (tmp_path / "3").read_text() == "6"
+        assert (tmp_path / "1").read_text("utf-8") == "2"
+        assert (tmp_path / "3").read_text("utf-8") == "6"
         news: dict[str, int] = {}
         deadline = (
             time.monotonic() + 120
@@ -43,7 +43,9 @@ def test_jobs_fail_alone(tmp_path: Path) -> None:
         assert pool.failed("job 1") is None
         assert pool.failed("job -1") == "job -1: a negative value"
         assert pool.failed("job 99") == "job 99: RuntimeError: two lines"
-        assert "Traceback" in json.loads((tmp_path / "errors" / "job-99.json").read_text())["traceback"]
+        assert (
+            "Traceback" in json.loads((tmp_path / "errors" / "job-99.json").read_text("utf-8"))["traceback"]
+        )
 
 
 def test_a_killed_worker_is_a_failure_of_its_job(tmp_path: Path) -> None:
@@ -56,7 +58,7 @@ def test_a_killed_worker_is_a_failure_of_its_job(tmp_path: Path) -> None:
             list(pool.ended())
         assert "its process died" in str(pool.failed("job"))
         assert pool.failed("job 1") is pool.failed("job 3") is None
-        assert [(tmp_path / name).read_text() for name in ("1", "3")] == ["2", "6"]
+        assert [(tmp_path / name).read_text("utf-8") for name in ("1", "3")] == ["2", "6"]
 
 
 def test_a_stop_does_not_wait_for_a_killed_worker(tmp_path: Path) -> None:
@@ -85,10 +87,10 @@ def test_a_task_saves_when_every_process_gets_a_signal(tmp_path: Path, name: str
         while not (tmp_path / "at-work").exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
-        for process in (int((tmp_path / "at-work").read_text()), server):
+        for process in (int((tmp_path / "at-work").read_text("utf-8")), server):
             os.kill(process, getattr(signal, name))
         raise KeyboardInterrupt  # as the command's own handler
-    assert (tmp_path / "saved").read_text() == "all"
+    assert (tmp_path / "saved").read_text("utf-8") == "all"
 
 
 def test_workers_have_the_environment_of_their_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +102,7 @@ def test_workers_have_the_environment_of_their_start(tmp_path: Path, monkeypatch
             pool.submit(Task(value, show, ("SHOWN",), root=tmp_path))
             while pool.running:
                 list(pool.ended())
-        assert (tmp_path / "SHOWN").read_text() == value
+        assert (tmp_path / "SHOWN").read_text("utf-8") == value
 
 
 def test_ctrl_c_waits_until_the_worker_that_starts_is_known(

@@ -73,7 +73,11 @@ def test_tasks_travel_with_their_files(tmp_path: Path) -> None:
     assert ended["job 99"] is not None
     assert ended["job 99"].error == "RuntimeError: two lines"
     assert "Traceback" in ended["job 99"].traceback
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"1": "2", "3": "6", "total": "8"}
+    assert {path.name: path.read_text("utf-8") for path in tmp_path.iterdir()} == {
+        "1": "2",
+        "3": "6",
+        "total": "8",
+    }
 
 
 def test_amounts_are_in_good_grammar(caplog: pytest.LogCaptureFixture) -> None:
@@ -116,13 +120,13 @@ def test_leaving_by_ctrl_c_brings_back_what_was_done(tmp_path: Path) -> None:
     ]
     with pytest.raises(KeyboardInterrupt):
         interrupted(backend, tasks, 10)
-    reached = int((tmp_path / "out" / "count").read_text())
+    reached = int((tmp_path / "out" / "count").read_text("utf-8"))
     assert reached >= 10
     assert not (tmp_path / "1").exists()
     with backend:  # and on from there
         backend.submit(Task("long", count, (reached + 2, 0.0), **fields))
         assert drain(backend, 1) == {"long": None}
-    numbers = [int(line.split()[0]) for line in (tmp_path / "out" / "log").read_text().splitlines()]
+    numbers = [int(line.split()[0]) for line in (tmp_path / "out" / "log").read_text("utf-8").splitlines()]
     assert list(dict.fromkeys(numbers)) == list(range(1, reached + 3))
     assert len(numbers) <= reached + 3  # Ctrl-C may come between a line and its checkpoint
 
@@ -153,8 +157,8 @@ def test_the_mailbox_may_be_lost(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     with pytest.raises(KeyboardInterrupt), backend:
         lost_and_interrupted()
     assert any("mailbox of the workers was lost" in message for message in caplog.messages)
-    numbers = [int(line.split()[0]) for line in (tmp_path / "out" / "log").read_text().splitlines()]
-    counted = int(reached.read_text())
+    numbers = [int(line.split()[0]) for line in (tmp_path / "out" / "log").read_text("utf-8").splitlines()]
+    counted = int(reached.read_text("utf-8"))
     assert numbers == list(range(1, len(numbers) + 1))
     assert len(numbers) - counted in (0, 1)  # Ctrl-C may come between the log and the checkpoint
 

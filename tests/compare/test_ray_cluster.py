@@ -86,7 +86,7 @@ def results(out: Path) -> dict[str, Any]:
         if not name.startswith(("runs/", "demos/")):
             continue
         if path.name == "result.json":
-            result = json.loads(path.read_text())
+            result = json.loads(path.read_text("utf-8"))
             for point in result["curve"]:
                 del point["cpu_seconds"]
             found[name] = {
@@ -94,7 +94,9 @@ def results(out: Path) -> dict[str, Any]:
             }
         elif path.suffix == ".json" and name.startswith("demos/"):
             found[name] = {
-                key: value for key, value in json.loads(path.read_text()).items() if key != "cpu_seconds"
+                key: value
+                for key, value in json.loads(path.read_text("utf-8")).items()
+                if key != "cpu_seconds"
             }
         else:
             found[name] = path.read_bytes()
@@ -152,14 +154,14 @@ def test_a_task_goes_on_from_its_checkpoint_when_its_node_dies(
     reached = tmp_path / "out" / "count"
     with cluster(monkeypatch, 0, 1) as (made, nodes), Ray() as backend:
         backend.submit(Task("job", count, (300, 0.02), **fields))
-        while not (reached.exists() and int(reached.read_text()) >= 50):
+        while not (reached.exists() and int(reached.read_text("utf-8")) >= 50):
             assert not list(backend.ended())
         made.add_node(num_cpus=1, object_store_memory=STORE)
         made.remove_node(nodes[0], allow_graceful=False)
         while not (ended := list(backend.ended())):
             pass
     assert ended == [("job", None)]
-    lines = [line.split() for line in (tmp_path / "out" / "log").read_text().splitlines()]
+    lines = [line.split() for line in (tmp_path / "out" / "log").read_text("utf-8").splitlines()]
     assert [int(number) for number, _ in lines] == list(range(1, 301))
     assert len({process for _, process in lines}) == 2
 

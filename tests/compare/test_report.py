@@ -41,7 +41,7 @@ def test_everything_is_written(written: Path) -> None:
         ("bc", "0", 390.0), ("bc", "1", 395.0)
     ]  # fmt: skip
     assert float(table[0]["share_of_expert"]) == pytest.approx(370 / 480)
-    data = json.loads((out / "summary.json").read_text())
+    data = json.loads((out / "summary.json").read_text("utf-8"))
     assert (data["verdict"], data["algorithms"]["ppo"]["mean"]) == ("yes", 140.0)
     assert data["algorithms"]["dagger"]["steps_to_95"] == [1_600] * 5
 
@@ -81,7 +81,7 @@ def test_a_single_seed_gives_valid_json(tmp_path: Path) -> None:
     def refuse(constant: str) -> None:
         raise AssertionError(constant)  # NaN is no JSON
 
-    data = json.loads((out / "summary.json").read_text(), parse_constant=refuse)
+    data = json.loads((out / "summary.json").read_text("utf-8"), parse_constant=refuse)
     assert set(data["algorithms"]["ppo"]["curve"]["low"]) == {None}
     assert data["algorithms"]["ppo"]["ci95"] is None
 

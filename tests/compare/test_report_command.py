@@ -58,7 +58,7 @@ def test_a_folder_of_a_users_environment_grows_where_it_is_named_again(
 ) -> None:
     """A file may not choose what is imported, not even a folder that we wrote."""
     out = fill(tmp_path / "out", {"bc": five(390, 410), "ppo": five(100, 180)})
-    stored = json.loads((out / "comparison.json").read_text()) | {"env_id": "my_balls:Balls-v0"}
+    stored = json.loads((out / "comparison.json").read_text("utf-8")) | {"env_id": "my_balls:Balls-v0"}
     write_json(out / "comparison.json", stored)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_balls.py").write_text(

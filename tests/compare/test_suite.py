@@ -218,7 +218,7 @@ def test_the_page_of_a_suite_keeps_the_warnings_of_its_parts(tmp_path: Path) -> 
         assert found is not None
         replace(found, notes=["preset made for another budget: 1,000,000 steps"]).save(path)
     references = out / "CartPole-v1" / "references.json"
-    text = json.loads(references.read_text())
+    text = json.loads(references.read_text("utf-8"))
     text["expert"]["published_return"] = 900.0
     references.write_text(json.dumps(text))
     assert suite_warnings(read_suite(out)) == [
@@ -248,7 +248,7 @@ def test_suites_in_several_folders_are_one(tmp_path: Path, capsys: pytest.Captur
     a = fill(tmp_path / "a", cartpole)
     b = fill(tmp_path / "b", {"CartPole-v1": {"sb3:ppo": five(20, 20)}, "Acrobot-v1": RETURNS["Acrobot-v1"]})
     assert main(["report", str(a), str(b), "--out", str(tmp_path / "both")]) == 0
-    said = json.loads((tmp_path / "both" / "summary.json").read_text())
+    said = json.loads((tmp_path / "both" / "summary.json").read_text("utf-8"))
     assert said["algorithms"]["bc"]["iqm"]["value"] == pytest.approx(0.75)
     assert list(said["environments"]) == ["CartPole-v1", "Acrobot-v1"]
     capsys.readouterr()
@@ -311,7 +311,7 @@ def test_a_suite_of_runs(tmp_path: Path) -> None:
     )
     assert main(["compare", str(file), "--out", str(tmp_path / "out")]) == 2
     file.write_text(
-        file.read_text().replace(
+        file.read_text("utf-8").replace(
             '"imitate/Nowhere-v0"',
             '"MountainCar-v0"\nalgorithms = ["ppo@wide"]\nenv_kwargs = { max_episode_steps = 50 }',
         )

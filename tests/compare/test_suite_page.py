@@ -39,17 +39,17 @@ def test_everything_of_a_suite_is_written(page: Path) -> None:
         for name in ("scores", "cost", "curves", "profiles")
         for kind in ("pdf", "png", "csv")
     }
-    paper = (page.parent / "table.tex").read_text()
+    paper = (page.parent / "table.tex").read_text("utf-8")
     assert r"over 2 environments and 5 seeds" in paper
     assert r"BC & \textbf{0.75} & 0.75 to 0.75 & 0.25 [0.25, 0.25] & \textbf{500} [436.5, 563.5]" in paper
     for part in RETURNS:
         assert (page.parent / part / "report.html").is_file()
-    rows = (page.parent / "results.csv").read_text().splitlines()
+    rows = (page.parent / "results.csv").read_text("utf-8").splitlines()
     assert rows[0].startswith("environment,algorithm,seed,mean")
     assert len(rows) == 1 + 2 * 3 * 5
-    assert Suite.from_toml("mine", tomllib.loads((page.parent / "suite.toml").read_text())) == Suite.read(
-        page.parent
-    )
+    assert Suite.from_toml(
+        "mine", tomllib.loads((page.parent / "suite.toml").read_text("utf-8"))
+    ) == Suite.read(page.parent)
 
 
 LEARNERS = (

@@ -68,7 +68,7 @@ def test_on_the_way_only_what_is_new_is_sent_and_nothing_removed(tmp_path: Path)
     assert list(new) == ["run/log"]
     receive(job, new, whole=False)
     assert written(job, there, known) == {}
-    assert (here / "run" / "log").read_text() == "12"
+    assert (here / "run" / "log").read_text("utf-8") == "12"
     assert (here / "run" / "old").exists()
     receive(job, written(job, there), whole=True)
     assert [path.name for path in (here / "run").iterdir()] == ["log"]

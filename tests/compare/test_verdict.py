@@ -80,7 +80,10 @@ def test_level_in_the_end_the_faster_one_is_better(tmp_path: Path) -> None:
     assert said.test == "area under the curve"
     assert said.result == pair.area
     assert pair.p == 1.0  # the final return, which does not decide
-    assert json.loads(write_report(out).with_name("summary.json").read_text())["test"]["name"] == said.test
+    assert (
+        json.loads(write_report(out).with_name("summary.json").read_text("utf-8"))["test"]["name"]
+        == said.test
+    )
 
 
 def test_the_cost_is_that_of_the_cheapest_and_not_of_the_best(tmp_path: Path) -> None:
@@ -142,7 +145,7 @@ def test_controls_are_an_audit_and_nothing_else(tmp_path: Path) -> None:
     audit = page[page.index('id="audit"') : page.index('id="reading"')]
     assert "constant reward +1" in audit
     assert ">187 %</td>" in audit  # (900 - 20) / (490 - 20): seed 0 of GAIL is at 490
-    assert json.loads((out / "summary.json").read_text())["audit"] == {"gail:plus-one": 900.0}
+    assert json.loads((out / "summary.json").read_text("utf-8"))["audit"] == {"gail:plus-one": 900.0}
 
 
 def test_numbers_are_for_people() -> None:

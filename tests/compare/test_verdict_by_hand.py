@@ -143,7 +143,7 @@ def test_who_fell_back_reached_nothing(tmp_path: Path) -> None:
 
 def test_references_are_of_the_learners_first_episodes(tmp_path: Path) -> None:
     out = fill(tmp_path / "out", {"bc": five(390, 410)})
-    text = json.loads((out / "references.json").read_text())
+    text = json.loads((out / "references.json").read_text("utf-8"))
     text["random"]["returns"], text["random"]["lengths"] = [18.0, 22.0, 110.0], [10] * 3
     text["expert"]["measured"]["returns"], text["expert"]["measured"]["lengths"] = (
         [495.0, 505.0, 9.0],

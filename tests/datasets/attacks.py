@@ -148,7 +148,7 @@ def work(folder: Path, start: int, stop: int) -> None:
     from imitate.datasets.storage import contain
 
     contain.SECONDS = 1.0  # some mutants make HDF5 loop until then
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    used = int(Path("/proc/self/statm").read_text("utf-8").split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + BYTES, used + BYTES))
     path = folder / f"hostile-{start}.h5"
     for number in range(start, stop):

@@ -113,7 +113,7 @@ def empty_rows(path: Path) -> Path:
 
 
 def long_csv(path: Path) -> Path:
-    with path.open("w") as file:
+    with path.open("w", encoding="utf-8") as file:
         file.write("obs_0,action\n")
         for _ in range(55):
             file.write("0.5,1\n" * 100_000)

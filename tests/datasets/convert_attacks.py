@@ -70,7 +70,7 @@ def attempt(source: Path, out: Path, env_id: str | None = "Unit-v0", format: str
 
 def main(folder: Path, kind: str, seed: int, count: int) -> None:
     os.chdir(folder)
-    Path(f"{PLANTED}.py").write_text(f"import os\nos.mkdir({PLANTED!r})\n")
+    Path(f"{PLANTED}.py").write_text(f"import os\nos.mkdir({PLANTED!r})\n", "utf-8")
     for source in sorted((folder / "good").iterdir()):
         rng = np.random.default_rng(seed)
         for number in range(count):
@@ -106,7 +106,7 @@ def bombs(folder: Path, names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
+    sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
     if sys.argv[2] == "bombs":
         bombs(Path(sys.argv[1]), sys.argv[3:])
     else:

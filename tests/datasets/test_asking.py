@@ -180,7 +180,7 @@ def test_its_name_is_in_the_line_of_a_command(
     from imitate.cli import main
 
     monkeypatch.chdir(tmp_path)
-    Path("lazy.py").write_text("def make_expert():\n    return lambda obs: None\n")
+    Path("lazy.py").write_text("def make_expert():\n    return lambda obs: None\n", "utf-8")
     command = ["collect", "lazy:make_expert", "--env", "CartPole-v1", "--episodes", "1", "--out", "d.h5"]
     assert main(command) == 2
     (line,) = capsys.readouterr().err.splitlines()

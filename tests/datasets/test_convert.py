@@ -47,7 +47,7 @@ def test_a_csv_keeps_all_numbers_but_not_where_they_come_from(tmp_path: Path) ->
     source = write(tmp_path / "a.h5", DISCRETE, played)
     lost = convert(source, tmp_path / "b.csv").notes
     assert lost == ["the environment, the expert and its return are not in a CSV"]
-    lines = (tmp_path / "b.csv").read_text().splitlines()
+    lines = (tmp_path / "b.csv").read_text("utf-8").splitlines()
     assert lines[0] == "episode,seed,obs_0,obs_1,obs_2,action,expert_action,reward,terminated,truncated"
     assert lines[5].startswith("0,100,")  # the final observation of the first episode, of 4 steps
     assert lines[5].endswith(",,,,,")
@@ -134,7 +134,7 @@ def test_bc_of_a_converted_minari_recording_is_byte_for_byte_that_of_ours(
         next((tmp_path / out / "policy").glob("*.safetensors")).read_bytes() for out in ("ours", "theirs")
     ]
     assert files[0] == files[1]
-    config = json.loads((tmp_path / "theirs" / "config.json").read_text())
+    config = json.loads((tmp_path / "theirs" / "config.json").read_text("utf-8"))
     assert config["demos"] == "minari:test/cartpole-v0"
 
 

@@ -149,7 +149,7 @@ def test_lerobot_says_what_it_lacks_and_does_not_ask_the_environment(tmp_path: P
     source = write(tmp_path / "a.h5", UNIT, recording(UNIT))
     wrote = convert(source, tmp_path / "b", format="lerobot").notes
     assert wrote == ["frames a second and tasks are not known: 30 and the environment's id are written"]
-    document = json.loads((tmp_path / "b" / "meta" / "info.json").read_text())
+    document = json.loads((tmp_path / "b" / "meta" / "info.json").read_text("utf-8"))
     assert document["fps"] == 30
     document["robot_type"] = "so100"
     document["features"]["action"]["names"] = ["left", "right"]
@@ -181,10 +181,13 @@ def test_ids_that_minari_cannot_parse_are_refused(
     assert not (tmp_path / "store" / "mydata").exists()
     for name in ("mydata-v0", "ab/mydata-v10", "a/b/door_human-v2"):
         assert main(["data", "convert", source, f"minari:{name}"]) == 0
-        metadata = json.loads((tmp_path / "store" / name / "data" / "metadata.json").read_text())
+        metadata = json.loads((tmp_path / "store" / name / "data" / "metadata.json").read_text("utf-8"))
         assert metadata["dataset_id"] == name
     convert(source, tmp_path / "my data.1", format="minari")
-    assert json.loads((tmp_path / "my data.1/data/metadata.json").read_text())["dataset_id"] == "my-data-1-v0"
+    assert (
+        json.loads((tmp_path / "my data.1/data/metadata.json").read_text("utf-8"))["dataset_id"]
+        == "my-data-1-v0"
+    )
 
 
 @pytest.mark.timeout(60)

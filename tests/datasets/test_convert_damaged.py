@@ -96,9 +96,9 @@ def test_all_bombs(tmp_path: Path) -> None:
 
 
 def changed(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
-    data = json.loads(path.read_text())
+    data = json.loads(path.read_text("utf-8"))
     change(data)
-    path.write_text(json.dumps(data))
+    path.write_text(json.dumps(data), "utf-8")
 
 
 def array_of(path: Path, **arrays: Any) -> None:
@@ -117,7 +117,7 @@ def linked(path: Path, link: Any) -> None:
 
 
 def jagged(path: Path) -> None:
-    path.write_text("episode,obs_0,action\n0,1.0,1\n0,2.0\n")
+    path.write_text("episode,obs_0,action\n0,1.0,1\n0,2.0\n", "utf-8")
 
 
 HUGE = "{'descr': '<f8', 'fortran_order': False, 'shape': (1099511627776, 4), }"

@@ -190,7 +190,7 @@ def test_lerobots_statistics_are_those_of_the_steps(tmp_path: Path) -> None:
     """Over 12 steps of three episodes; pictures are in [0, 1], a figure a channel."""
     played = recording(UNIT)
     convert(write(tmp_path / "a.h5", UNIT, played), tmp_path / "b", format="lerobot")
-    stats = json.loads((tmp_path / "b" / "meta" / "stats.json").read_text())
+    stats = json.loads((tmp_path / "b" / "meta" / "stats.json").read_text("utf-8"))
     state = np.concatenate([episode.obs[:-1] for episode in played])
     wanted = {"min": state.min(0), "max": state.max(0), "mean": state.mean(0), "std": state.std(0)}
     wanted |= {"q50": np.quantile(state, 0.5, axis=0), "q99": np.quantile(state, 0.99, axis=0), "count": [12]}
@@ -198,7 +198,7 @@ def test_lerobots_statistics_are_those_of_the_steps(tmp_path: Path) -> None:
         np.testing.assert_allclose(stats["observation.state"][name], values, err_msg=name)
     pictures = recording(PICTURES)
     convert(write(tmp_path / "c.h5", PICTURES, pictures), tmp_path / "d", format="lerobot")
-    stats = json.loads((tmp_path / "d" / "meta" / "stats.json").read_text())["observation.image"]
+    stats = json.loads((tmp_path / "d" / "meta" / "stats.json").read_text("utf-8"))["observation.image"]
     pixels = np.concatenate([episode.obs[:-1] for episode in pictures]) / 255
     np.testing.assert_allclose(stats["mean"], pixels.mean((0, 1, 2)).reshape(3, 1, 1))
     assert np.shape(stats["q01"]) == (3, 1, 1)

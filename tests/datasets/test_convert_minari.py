@@ -161,7 +161,7 @@ def test_gymnasium_makes_the_environment_from_its_description(
     with DemoWriter(tmp_path / "a.h5", info) as writer:
         writer.append(step)
     notes = convert(tmp_path / "a.h5", tmp_path / "b-v0", format="minari").notes
-    metadata = json.loads((tmp_path / "b-v0" / "data" / "metadata.json").read_text())
+    metadata = json.loads((tmp_path / "b-v0" / "data" / "metadata.json").read_text("utf-8"))
     needed = "recover_environment needs this package beside Minari" in notes
     assert needed == (env_id in ("ALE/Pong-v5", "imitate/BalancingPlate-v0") or "time_feature" in env_kwargs)
     recovered = gym.make(EnvSpec.from_json(metadata["env_spec"]))

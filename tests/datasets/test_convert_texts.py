@@ -217,7 +217,7 @@ def test_lerobots_tasks_and_rate_go_there_and_back(
     path = write(tmp_path / "a.h5", TEXTS, with_texts())
     notes = convert(path, tmp_path / "b", format="lerobot").notes
     assert notes == ["parts are not kept apart: b, train (`data convert --mask` takes one)"]
-    document = json.loads((tmp_path / "b/meta/info.json").read_text())
+    document = json.loads((tmp_path / "b/meta/info.json").read_text("utf-8"))
     assert (document["fps"], document["total_tasks"]) == (20, 3)
     tasks = parquet.read_table(tmp_path / "b/meta/tasks.parquet").to_pydict()
     assert tasks == {"task_index": [0, 1, 2], "__index_level_0__": ["push", "Unit-v0", "pull é"]}
@@ -242,7 +242,7 @@ def test_lerobots_tasks_and_rate_go_there_and_back(
     assert main([*command, "--fps", "12.5"]) == 2
     assert "whole, these are 12.5: say another --fps" in capsys.readouterr().err
     assert main([*command, "--fps", "10"]) == 0
-    assert json.loads((tmp_path / "e/meta/info.json").read_text())["fps"] == 10
+    assert json.loads((tmp_path / "e/meta/info.json").read_text("utf-8"))["fps"] == 10
 
 
 def test_several_tasks_of_an_episode_are_said(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_pngs_of_lerobot_are_lossless_too(tmp_path: Path, capsys: pytest.Capture
         main(["data", "convert", str(path), str(tmp_path / "b"), "--format", "lerobot", "--codec", "png"])
         == 0
     )
-    feature = json.loads((tmp_path / "b/meta/info.json").read_text())["features"]["observation.image"]
+    feature = json.loads((tmp_path / "b/meta/info.json").read_text("utf-8"))["features"]["observation.image"]
     assert feature == {"dtype": "image", "shape": [17, 33, 3], "names": ["height", "width", "channels"]}
     assert not (tmp_path / "b/videos").exists()
     rows = parquet.read_table(tmp_path / "b/data/chunk-000/file-000.parquet")["observation.image"].to_pylist()

@@ -195,7 +195,7 @@ def test_runs_that_begin_together_read_one_copy(tmp_path: Path, monkeypatch: pyt
 
     def late(_: Path, copy: Path, **__: Any) -> None:
         if refused:
-            copy.write_text("the other one's")
+            copy.write_text("the other one's", "utf-8")
         refused.append(copy)
         raise InputError(f"{copy} exists already: choose another name")
 

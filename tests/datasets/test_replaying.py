@@ -108,7 +108,8 @@ def test_an_environment_that_a_module_registers_is_named_by_its_module(
     monkeypatch.chdir(tmp_path)
     Path("replayed_cart.py").write_text(
         "import gymnasium as gym\n"
-        "gym.register('ReplayedCart-v0', 'gymnasium.envs.classic_control:CartPoleEnv', max_episode_steps=9)\n"
+        "gym.register('ReplayedCart-v0', 'gymnasium.envs.classic_control:CartPoleEnv', max_episode_steps=9)\n",
+        encoding="utf-8",
     )
     known = "replayed_cart:ReplayedCart-v0"
     code = "from imitate.cli import main; import sys; sys.exit(main(sys.argv[1:]))"

@@ -129,7 +129,7 @@ def test_gaifo_trains_from_them_and_is_judged_by_observations(tmp_path: Path) ->
     words += " --learning-starts 50 --eval-every 100 --eval-episodes 1 --validate-by demos --no-looks"
     words += " --rounds-per-iteration 8"
     assert main(words.split()) == 0
-    assert '"distance"' in (tmp_path / "run" / "evaluations.jsonl").read_text()
+    assert '"distance"' in (tmp_path / "run" / "evaluations.jsonl").read_text("utf-8")
 
 
 def test_files_with_and_without_actions_are_not_one_data_set(tmp_path: Path) -> None:

@@ -234,7 +234,7 @@ def twist_npz(path: Path, rng: np.random.Generator) -> None:
 
 
 def twist_csv(path: Path, rng: np.random.Generator) -> None:
-    lines = [line.split(",") for line in path.read_text().splitlines()]
+    lines = [line.split(",") for line in path.read_text("utf-8").splitlines()]
     cells = [
         "",
         "nan",
@@ -280,7 +280,7 @@ def twist_film(path: Path, rng: np.random.Generator) -> None:
 
 
 def twist_json(path: Path, rng: np.random.Generator) -> None:
-    path.write_text(json.dumps(twisted(json.loads(path.read_text()), rng)))
+    path.write_text(json.dumps(twisted(json.loads(path.read_text("utf-8")), rng)), encoding="utf-8")
 
 
 def no_file(path: Path, rng: np.random.Generator) -> None:
@@ -327,7 +327,9 @@ def _without_ours(path: Path) -> None:
     metadata = path / "data" / "metadata.json"
     if metadata.is_file():
         kept = {
-            name: value for name, value in json.loads(metadata.read_text()).items() if "imitate" not in name
+            name: value
+            for name, value in json.loads(metadata.read_text("utf-8")).items()
+            if "imitate" not in name
         }
         metadata.write_text(json.dumps(kept))
     if path.suffix == ".hdf5":

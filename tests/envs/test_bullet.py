@@ -289,7 +289,7 @@ def test_films_need_no_display(env_id: str, tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.parametrize("name", ["cart_pole.urdf", "balancing_plate.urdf", "balancing_plate_undamped.urdf"])
 def test_the_descriptions_are_well_formed(name: str) -> None:
-    root = ElementTree.fromstring((resources.files("imitate.envs.tasks") / name).read_text())
+    root = ElementTree.fromstring((resources.files("imitate.envs.tasks") / name).read_text("utf-8"))
     links = {link.attrib["name"] for link in root.iter("link")}
     children = [joint.find("child").attrib["link"] for joint in root.iter("joint")]  # type: ignore[union-attr]
     assert len(children) == len(set(children)) == len(links) - 1  # a tree

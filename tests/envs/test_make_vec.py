@@ -247,7 +247,7 @@ def test_a_run_knows_its_backend(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     experiment.write(path)
     assert Experiment.read(path) == experiment
-    data = json.loads(path.read_text())
+    data = json.loads(path.read_text("utf-8"))
     for name in ("backend", "episodic_life", "clip_rewards"):
         del data[name]
     path.write_text(json.dumps(data))

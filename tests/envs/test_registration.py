@@ -14,7 +14,7 @@ import imitate.envs  # noqa: F401
 
 def test_gymnasium_0_29_can_load_the_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     """It refuses a module, which has no `attr`, and then can't be imported at all; a function it loads and calls."""
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))["project"]
     ((name, value),) = project["entry-points"]["gymnasium.envs"].items()
     plugin = EntryPoint(name, value, "gymnasium.envs")
     assert plugin.attr

@@ -33,7 +33,7 @@ def agents(tmp_path_factory: pytest.TempPathFactory) -> tuple[Files, Files]:
     model.save(folder / ZIP)
     venv.save(str(folder / STATISTICS))
     save_expert(folder / "own", model, venv, {"env_id": PENDULUM, "measured": {"mean": -150.0, "std": 80.0}})
-    description = json.loads((folder / "own" / DESCRIPTION).read_text())
+    description = json.loads((folder / "own" / DESCRIPTION).read_text("utf-8"))
     config = {"normalize": True, "env_wrapper": [{"sb3_contrib.TimeFeatureWrapper": {"test_mode": True}}]}
     origin = {
         "source": "zoo:sac/Pendulum-v1",

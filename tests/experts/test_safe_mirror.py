@@ -124,7 +124,7 @@ def test_one_zip(
     assert main(["expert", "convert", str(own), str(tmp_path / "a"), "--env", CARTPOLE]) == 0
     assert f"{own} was trained on normalised observations, but has no vecnormalize.pkl" in caplog.text
     same(load_expert(own, env_id=CARTPOLE), load_expert(tmp_path / "a"))
-    origin = json.loads((tmp_path / "a" / "expert.json").read_text())["origin"]
+    origin = json.loads((tmp_path / "a" / "expert.json").read_text("utf-8"))["origin"]
     assert origin["sha256"] == load_expert(own, env_id=CARTPOLE).sha256
     for source, said in (
         (f"zoo:sac/{PENDULUM}", "exists already: choose another"),
@@ -172,7 +172,7 @@ def test_a_damaged_origin_is_one_line(
     monkeypatch.setenv("IMITATE_ZOO_DIR", str(made_zoo))
     convert(f"zoo:ppo/{CARTPOLE}", tmp_path / "a")
     path = tmp_path / "a" / "expert.json"
-    whole: dict[str, Any] = json.loads(path.read_text())
+    whole: dict[str, Any] = json.loads(path.read_text("utf-8"))
     for origin in (
         {"source": 3, "sha256": ""},
         {"source": "", "sha256": "", "results": {"mean_reward": "x"}},

@@ -31,13 +31,13 @@ def test_an_expert_is_written_with_its_critic_and_its_measured_return(
         "sac", "Pendulum-v1", tmp_path / "sac", steps=400, command="imitate expert train ...", **SELDOM
     )
     expert = load_expert(tmp_path / "sac")
-    facts = json.loads((tmp_path / "sac" / "expert.json").read_text())
+    facts = json.loads((tmp_path / "sac" / "expert.json").read_text("utf-8"))
     assert facts["training"]["command"] == "imitate expert train ..."
     assert facts["measured"]["episodes"] == 2
     assert expert.oracle is not None
     obs = torch.tensor([[1.0, 0.0, 0.0]])
     assert expert.oracle.q(obs, torch.zeros(1, 1)).shape == (1,)
-    rows = [json.loads(line) for line in (tmp_path / "sac" / "log.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (tmp_path / "sac" / "log.jsonl").read_text("utf-8").splitlines()]
     assert [row["step"] for row in rows] == [200, 400, 400]
     assert (
         f"200 of 400 steps: return {rows[0]['mean_return']:.1f} +- " in caplog.text
@@ -88,7 +88,9 @@ def test_an_interrupted_training_goes_on_with_its_replay_buffer(
     with pytest.raises(InputError, match="can't be resumed with these settings"):
         train_expert("td3", "Pendulum-v1", tmp_path / "sac", steps=600, resume=True, **SELDOM)
     train_expert("sac", "Pendulum-v1", tmp_path / "sac", steps=600, resume=True, **SELDOM)
-    rows = [json.loads(line)["step"] for line in (tmp_path / "sac" / "log.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line)["step"] for line in (tmp_path / "sac" / "log.jsonl").read_text("utf-8").splitlines()
+    ]
     assert rows[:3] == [200, 400, 600]
 
 
@@ -99,13 +101,13 @@ def test_graded_experts_are_the_policies_of_earlier_times(tmp_path: Path) -> Non
         )
 
     grades = trained("graded", keep=[0.5, 0.25])
-    facts = [json.loads((grades / name / "expert.json").read_text()) for name in ("0.25", "0.5", ".")]
+    facts = [json.loads((grades / name / "expert.json").read_text("utf-8")) for name in ("0.25", "0.5", ".")]
     assert [each["training"]["best_step"] for each in facts[:2]] == [100, 200]
     assert all(each["measured"]["episodes"] == 2 for each in facts)
     assert facts[0]["sha256"] != facts[1]["sha256"]
     assert load_expert(grades / "0.25").env_id == "Pendulum-v1"
     # Keeping them changes nothing of the training.
-    assert facts[2]["sha256"] == json.loads((trained("plain") / "expert.json").read_text())["sha256"]
+    assert facts[2]["sha256"] == json.loads((trained("plain") / "expert.json").read_text("utf-8"))["sha256"]
     with pytest.raises(InputError, match="between 0 and 1, got 25"):
         trained("wrong", keep=[25.0])
 
@@ -130,7 +132,7 @@ def test_a_resumed_training_leaves_its_graded_experts_alone(
     assert not (tmp_path / "sac/0.75").exists()
     train_expert("sac", "Pendulum-v1", tmp_path / "sac", resume=True, **options)
     assert (tmp_path / "sac/0.25/expert.json").read_bytes() == first
-    assert json.loads((tmp_path / "sac/0.75/expert.json").read_text())["training"]["best_step"] == 300
+    assert json.loads((tmp_path / "sac/0.75/expert.json").read_text("utf-8"))["training"]["best_step"] == 300
 
 
 def test_normalisation_is_part_of_the_expert(tmp_path: Path) -> None:

@@ -246,7 +246,7 @@ def test_a_zip_and_its_statistics_are_written_together_or_not_at_all(
     fails: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_: object, path: Any) -> None:
-        Path(path).write_text("half")
+        Path(path).write_text("half", "utf-8")
         raise OSError("no space left on the device")
 
     monkeypatch.setattr(fails, full)

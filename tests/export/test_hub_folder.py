@@ -75,7 +75,7 @@ def test_the_folder_and_its_card(tmp_path: Path) -> None:
         *("policy/policy.json", "policy/policy.safetensors", "ppo-CartPole-v1.zip", "vecnormalize.pkl"),
     }
     card = ModelCard.load(tmp_path / "out" / "README.md")
-    measured = json.loads((tmp_path / "out" / "evaluation.json").read_text())
+    measured = json.loads((tmp_path / "out" / "evaluation.json").read_text("utf-8"))
     (result,) = card.data.eval_results
     assert result.metric_value == f"{measured['mean']:.2f} +/- {measured['std']:.2f}"
     assert (result.dataset_type, result.metric_args["episodes"]) == (CARTPOLE, 4)
@@ -117,7 +117,7 @@ def test_it_is_read_back_at_each_commit(hub: Hub, tmp_path: Path, capsys: pytest
         assert (expert.env_id, expert.algorithm, expert.runnable) == (CARTPOLE, "dagger", True)
         assert spec == f"hub:org/pole@{expert.revision}"
         assert {"config.json", "policy/policy.json", "policy/policy.safetensors"} == expert_files(spec).keys()
-        measured = json.loads((tmp_path / f"run{seed}" / "hub" / "evaluation.json").read_text())
+        measured = json.loads((tmp_path / f"run{seed}" / "hub" / "evaluation.json").read_text("utf-8"))
         assert expert.published_return == pytest.approx(measured["mean"], abs=0.01)
     np.testing.assert_array_equal(
         load_policy("hub:org/pole").act(obs), load_policy(tmp_path / "run1").act(obs)
@@ -177,11 +177,11 @@ def test_only_names_of_files_are_published(tmp_path: Path) -> None:
     )
     assert export(run) == 0
     for file in ("config.json", "README.md"):
-        assert "secret" not in (run / "hub" / file).read_text()
-    config = json.loads((run / "hub" / "config.json").read_text())
+        assert "secret" not in (run / "hub" / file).read_text("utf-8")
+    config = json.loads((run / "hub" / "config.json").read_text("utf-8"))
     assert (config["demos"], config["other_experts"]) == ("demos.h5", ["teacher.zip", "zoo:sac/X-v0"])
     assert config["versions"]
-    assert "`PPO.load`. It holds pickles" in (run / "hub" / "README.md").read_text()
+    assert "`PPO.load`. It holds pickles" in (run / "hub" / "README.md").read_text("utf-8")
 
 
 def test_what_cannot_be_made_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -189,7 +189,7 @@ def test_what_cannot_be_made_is_said(tmp_path: Path, caplog: pytest.LogCaptureFi
     run = run_of(tmp_path / "run", "Identity-v0")
     assert export(run) == 0
     assert "the card has no film" in caplog.text
-    config = json.loads((run / "config.json").read_text()) | {"env_id": "Elsewhere-v0"}
+    config = json.loads((run / "config.json").read_text("utf-8")) | {"env_id": "Elsewhere-v0"}
     write_json(run / "config.json", config)
     assert export(run, "--out", str(tmp_path / "b")) == 0
     assert "the card has no measured return" in caplog.text
@@ -201,7 +201,7 @@ def test_what_cannot_be_made_is_said(tmp_path: Path, caplog: pytest.LogCaptureFi
 
 def test_the_cards_commands_name_the_module_of_an_own_environment(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", "Identity-v0")
-    config = json.loads((run / "config.json").read_text()) | {"env_id": "robot:Arm-v0"}
+    config = json.loads((run / "config.json").read_text("utf-8")) | {"env_id": "robot:Arm-v0"}
     write_json(run / "config.json", config)
     assert export(run, "--out", str(tmp_path / "out")) == 0
     text = ModelCard.load(tmp_path / "out" / "README.md").text
@@ -233,6 +233,6 @@ def test_a_card_of_one_episode_claims_no_interval(tmp_path: Path) -> None:
     run, out = run_of(tmp_path / "run"), str(tmp_path / "out")
     assert main(["export", str(run), "--to", "hub", "--episodes", "1", "--out", out]) == 0
     card = ModelCard.load(tmp_path / "out" / "README.md")
-    (mean,) = json.loads((tmp_path / "out" / "evaluation.json").read_text())["returns"]
+    (mean,) = json.loads((tmp_path / "out" / "evaluation.json").read_text("utf-8"))["returns"]
     assert f"**Mean return {mean:.2f}**, over 1 deterministic episode (seed" in card.text
     assert card.data.eval_results[0].metric_value == f"{mean:.2f}"

@@ -167,7 +167,7 @@ HOSTILE: list[dict[str, Any]] = [
 @pytest.mark.parametrize("mutant", HOSTILE, ids=lambda mutant: str(*mutant))
 def test_a_damaged_description_is_one_line(tmp_path: Path, mutant: dict[str, Any]) -> None:
     path = stored(tmp_path) / "reward" / "reward.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | mutant))
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | mutant))
     with pytest.raises(InputError) as error:
         load_reward(tmp_path)
     assert "\n" not in str(error.value)

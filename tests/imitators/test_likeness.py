@@ -146,7 +146,9 @@ def test_a_run_keeps_the_closest_policy_and_reports_them_all(tmp_path: Path, env
         hyperparameters=settings,
     )  # fmt: skip
     execute(run, tmp_path / "run")
-    rows = [json.loads(line) for line in (tmp_path / "run" / "evaluations.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line) for line in (tmp_path / "run" / "evaluations.jsonl").read_text("utf-8").splitlines()
+    ]
     assert len(rows) > 2
     distances = [row["distance"] for row in rows]
     assert [row["best"] for row in rows] == [

@@ -104,7 +104,7 @@ def test_a_run_takes_no_steps(demos: Path, tmp_path: Path) -> None:
         Experiment.create("td3bc", "ContinuousIdentity-v0", demos=demos, hyperparameters=settings),
         tmp_path / "run",
     )
-    assert '"env_steps": 0' in (tmp_path / "run" / "finished.json").read_text()
+    assert '"env_steps": 0' in (tmp_path / "run" / "finished.json").read_text("utf-8")
 
 
 def test_recordings_without_rewards_are_refused(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_a_better_policy_than_a_bad_teacher_is_found(found: tuple[Path, Verdict,
 
 def test_the_budget_holds_every_step(found: tuple[Path, Verdict, int]) -> None:
     out, _, taken = found
-    costs = json.loads((out / "verdict.json").read_text())["costs"]
+    costs = json.loads((out / "verdict.json").read_text("utf-8"))["costs"]
     assert taken == sum(costs.values()) <= BUDGET
     assert costs["expert"] >= 30
     assert min(costs.values()) > 0
@@ -103,10 +103,10 @@ def test_a_verdict_on_another_agent_in_the_same_file_is_not_said_again(
 def test_the_folder_is_complete(found: tuple[Path, Verdict, int]) -> None:
     out, verdict, _ = found
     assert main(["evaluate", str(out / "policy"), "--env", "Uneven-v0"]) == 0
-    page = (out / "index.html").read_text()
+    page = (out / "index.html").read_text("utf-8")
     assert verdict.sentence.replace("'", "&#39;") in page
     assert "https://" not in page
-    said = json.loads((out / "verdict.json").read_text())
+    said = json.loads((out / "verdict.json").read_text("utf-8"))
     assert said["task"] == {
         "expert": "teachers:always_first", "env_id": "Uneven-v0", "budget": BUDGET, "seed": 0, "env_kwargs": None,
         "vecnormalize": None,
@@ -122,7 +122,7 @@ def test_a_learner_whose_validations_were_all_cut_has_no_row(
     journal = read_json(found[0] / "journal.json", Journal)
     journal.snapshots.append(Snapshot("a2c", 1.0, 1_000, 0, 1.0, Played([], [], [], 300)))
     write_report(journal, read_json(found[0] / "verdict.json", Result), {}, tmp_path)
-    assert "A2C" not in (tmp_path / "index.html").read_text()
+    assert "A2C" not in (tmp_path / "index.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize("write", [7, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 3, 5, 9))])
@@ -198,7 +198,7 @@ def test_ctrl_c_leaves_the_best_policy_so_far_and_the_search_goes_on(
     before = teachers.Tallied.taken
     verdict = search.search(task(), out)
     assert verdict.kind == found[1].kind
-    spent = json.loads((out / "verdict.json").read_text())["costs"]
+    spent = json.loads((out / "verdict.json").read_text("utf-8"))["costs"]
     assert teachers.Tallied.taken - before < sum(spent.values()) <= BUDGET
 
 
@@ -247,7 +247,7 @@ def test_nothing_worse_than_the_expert_is_handed_over(
     assert "Keep your expert: nothing as good was found in 3,000 steps. The best is worse by" in said.out
     assert "ready" not in said.err
     assert not (out / "policy").exists()
-    assert "imitate evaluate policy" not in (out / "index.html").read_text()
+    assert "imitate evaluate policy" not in (out / "index.html").read_text("utf-8")
     assert search.search(task("perfect"), out).kind == "worse"
 
 

@@ -346,7 +346,7 @@ def test_a_policy_to_start_from_leaves_its_critic_behind() -> None:
 )
 def test_a_stored_network_of_impossible_widths_is_refused(changed: dict[str, Any], tmp_path: Path) -> None:
     save_policy(tmp_path, ActorPolicy(OBS, BOX, critic=CriticShape(2, 1, (8,), 0.99)))
-    described = json.loads((tmp_path / "policy.json").read_text())
+    described = json.loads((tmp_path / "policy.json").read_text("utf-8"))
     (tmp_path / "policy.json").write_text(json.dumps(described | changed))
     with pytest.raises(InputError, match="can't be read"):
         load_policy(tmp_path)

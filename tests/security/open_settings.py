@@ -83,7 +83,7 @@ def outcome_of(command: list[str]) -> str:
 
 def work(folder: Path, seed: int, start: int, stop: int) -> None:
     warnings.simplefilter("ignore")
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    used = int(Path("/proc/self/statm").read_text("utf-8").split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + 2 * BYTES, used + 2 * BYTES))
     setattr(sys.modules["imitate.compare.execute.carry_out"], "Processes", NotRun)  # noqa: B010
     signal.signal(signal.SIGPROF, lambda *_: os.kill(os.getpid(), signal.SIGINT))

@@ -105,7 +105,7 @@ def make_bases(folder: Path) -> None:
     write_json(folder / "report/videos/bc.json", {"episode_return": 400.0, "run": ""})
     (folder / "report/videos/bc.mp4").write_bytes(b"")
     fill(folder / "suite/CartPole-v1", {"ppo": RETURNS["ppo"]})
-    comparison = json.loads((folder / "suite/CartPole-v1/comparison.json").read_text())
+    comparison = json.loads((folder / "suite/CartPole-v1/comparison.json").read_text("utf-8"))
     write_json(folder / "suite/suite.json", {"name": "suite", "parts": {"CartPole-v1": comparison}})
     for algorithm, settings in RUNS.items():
         needs = ALGORITHMS[algorithm].needs
@@ -184,7 +184,9 @@ def odd_json(path: Path, rng: Rng) -> None:
     if rng.random() < 0.1:
         path.write_bytes(mutated(path.read_bytes(), rng))
     else:
-        path.write_text(json.dumps(with_odd_values(json.loads(path.read_text()), rng)))
+        path.write_text(
+            json.dumps(with_odd_values(json.loads(path.read_text("utf-8")), rng)), encoding="utf-8"
+        )
 
 
 def odd_checkpoint(path: Path, rng: Rng) -> None:
@@ -225,7 +227,7 @@ def planted_json(file: str, command: list[str], *keys: str, value: Any) -> Make:
     """Another value in one place of a file."""
 
     def make(folder: Path) -> list[str]:
-        data = place = json.loads((folder / file).read_text())
+        data = place = json.loads((folder / file).read_text("utf-8"))
         for key in keys[:-1]:
             place = place[key]
         place[keys[-1]] = value

@@ -46,19 +46,21 @@ def refused(capsys: pytest.CaptureFixture[str], *command: str) -> None:
 
 
 def toml(data: Mapping[str, Any]) -> tuple[str, ...]:
-    Path("planted.toml").write_text(as_toml(data))
+    Path("planted.toml").write_text(as_toml(data), "utf-8")
     return "compare", "planted.toml", "--out", "out"
 
 
 def folder(data: Mapping[str, Any]) -> tuple[str, ...]:
     Path("out").mkdir()
-    Path("out/comparison.json").write_text(json.dumps({"env_kwargs": {}} | data))
+    Path("out/comparison.json").write_text(json.dumps({"env_kwargs": {}} | data), "utf-8")
     return "compare", "--out", "out"
 
 
 def suite(data: Mapping[str, Any]) -> tuple[str, ...]:
     Path("out").mkdir()
-    Path("out/suite.json").write_text(json.dumps({"name": "s", "parts": {"CartPole-v1": data}}))
+    Path("out/suite.json").write_text(
+        json.dumps({"name": "s", "parts": {"CartPole-v1": data}}), encoding="utf-8"
+    )
     return "compare", "--out", "out"
 
 
@@ -92,7 +94,7 @@ def run_folder(**planted: Any) -> None:
     """A run as `imitate train` leaves it, with other values in its config.json."""
     run = {"algorithm": "dagger", "env_id": "CartPole-v1", "hyperparameters": {}, "expert": "CartPole-v1"}
     Path("run").mkdir()
-    Path("run/config.json").write_text(json.dumps(run | planted))
+    Path("run/config.json").write_text(json.dumps(run | planted), "utf-8")
 
 
 @pytest.mark.parametrize("command", ["--config run/config.json --out o", "--resume run"])
@@ -115,8 +117,8 @@ def test_a_run(command: str, planted: dict[str, Any], capsys: pytest.CaptureFixt
 def test_a_run_as_an_expert_and_as_what_is_measured(env_id: str, capsys: pytest.CaptureFixture[str]) -> None:
     policy = Experiment.create("ppo", "CartPole-v1", budget=64, num_envs=1, hyperparameters={"num_steps": 32})
     imitate.execute(policy, "run")
-    config = json.loads(Path("run/config.json").read_text())
-    Path("run/config.json").write_text(json.dumps(config | {"env_id": env_id}))
+    config = json.loads(Path("run/config.json").read_text("utf-8"))
+    Path("run/config.json").write_text(json.dumps(config | {"env_id": env_id}), "utf-8")
     refused(capsys, "evaluate", "run", "--episodes", "1")
     assert not load_expert("run").runnable
 

@@ -128,9 +128,9 @@ def test_a_budget_is_never_exceeded_and_spent_to_within_an_iteration(
         assert not (tmp_path / "run").exists()
         return
     execute(experiment, tmp_path / "run")
-    totals = json.loads((tmp_path / "run" / "finished.json").read_text())
+    totals = json.loads((tmp_path / "run" / "finished.json").read_text("utf-8"))
     spent = totals["env_steps"] + totals["demo_steps"] + totals["validation_steps"]
-    lines = (tmp_path / "run" / "evaluations.jsonl").read_text().splitlines()
+    lines = (tmp_path / "run" / "evaluations.jsonl").read_text("utf-8").splitlines()
     dearest = max((json.loads(line)["steps"] for line in lines), default=0)
     # What is left would not pay for a step of each of the 8 environments and a validation after it.
     assert budget - dearest - 8 < spent <= budget
@@ -192,7 +192,7 @@ def test_a_resumed_run_may_have_another_budget_an_older_config_and_moved_files(
     settings: dict[str, Any] = {"num_envs": 2, "eval_every": 0, "hyperparameters": {"ppo": {"num_steps": 16}}}
     run, other = tmp_path / "run", tmp_path / demos.name
     execute(Experiment.create("gail", "CartPole-v1", demos=demos, budget=1_500, **settings), run, until=1_000)
-    stored = json.loads((run / "config.json").read_text())
+    stored = json.loads((run / "config.json").read_text("utf-8"))
     del stored["reward_sha256"], stored["hyperparameters"]["bc_updates"]
     (run / "config.json").write_text(json.dumps(stored))
     other.write_bytes(demos.read_bytes())
@@ -216,7 +216,7 @@ def test_ppo_starts_from_a_cloned_policy_and_keeps_its_skill(tmp_path: Path) -> 
         "ppo", "CartPole-v1", budget=3_000, eval_every=1_000, eval_episodes=2, init=str(tmp_path / "clone")
     )
     execute(tuned, tmp_path / "tuned")
-    first = json.loads((tmp_path / "tuned" / "evaluations.jsonl").read_text().splitlines()[0])
+    first = json.loads((tmp_path / "tuned" / "evaluations.jsonl").read_text("utf-8").splitlines()[0])
     assert first["mean_return"] > 400  # from scratch: about 50 after 1,000 steps
 
 

@@ -182,7 +182,7 @@ def test_steps_that_the_expert_failed_to_label_are_played_again(
     assert execute(wanted, out, resume=True)
     with DemoReader(out / "aggregated.h5") as store:
         assert store.num_steps == 399  # of 400: 301 were labelled, and both environments step together
-    assert json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])["env_steps"] == 399
+    assert json.loads((out / "metrics.jsonl").read_text("utf-8").splitlines()[-1])["env_steps"] == 399
 
 
 @pytest.mark.parametrize("asked", [True, False])

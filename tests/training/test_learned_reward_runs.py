@@ -77,9 +77,9 @@ def test_a_learner_follows_it_and_is_measured_truly(
     experiment = Experiment.create(name, ENV, budget=4_000, hyperparameters=settings, **given)
     assert execute(experiment, tmp_path / "run")
     assert evaluate(load_policy(tmp_path / "run" / "last_policy"), ENV, episodes=10).mean < 1
-    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text("utf-8").splitlines()
     assert json.loads(lines[-1])["train_return"] < 3  # of 10 by the reward that it learns from
-    record = json.loads((tmp_path / "run" / "config.json").read_text())
+    record = json.loads((tmp_path / "run" / "config.json").read_text("utf-8"))
     assert record["reward"] == str((tmp_path / "wrong").absolute())
     assert record["reward_sha256"] == reward_sha256(tmp_path / "wrong")
     assert Experiment.read(tmp_path / "run" / "config.json") == experiment
@@ -129,7 +129,7 @@ def gail(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_command_line_trains_on_a_runs_reward(gail: Path, tmp_path: Path) -> None:
     words = f"train ppo --env {ENV} --reward {gail} --budget 200 --num-steps 8 --no-looks --out {tmp_path / 'ppo'}"
     assert main(words.split()) == 0
-    assert json.loads((tmp_path / "ppo" / "config.json").read_text())["reward"] == str(gail)
+    assert json.loads((tmp_path / "ppo" / "config.json").read_text("utf-8"))["reward"] == str(gail)
     again = f"train --config {tmp_path / 'ppo' / 'config.json'} --no-looks --out {tmp_path / 'again'}"
     assert main(again.split()) == 0
     for name in ("metrics.jsonl", "policy/policy.safetensors"):
@@ -139,7 +139,7 @@ def test_the_command_line_trains_on_a_runs_reward(gail: Path, tmp_path: Path) ->
 def test_a_reward_that_changed_is_rejected(tmp_path: Path) -> None:
     run = Experiment.create("ppo", ENV, reward=wrong(tmp_path / "wrong"), budget=200)
     path = tmp_path / "wrong" / "reward" / "reward.json"
-    path.write_text(path.read_text().replace('"alive": 0.0', '"alive": 1.0'))
+    path.write_text(path.read_text("utf-8").replace('"alive": 0.0', '"alive": 1.0'))
     with pytest.raises(InputError, match="has changed since this run was planned"):
         execute(run, tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -210,7 +210,7 @@ def test_it_knows_what_it_was_learned_from_in_a_pattern_and_another_format(
     shutil.copytree(gail, run)
     shutil.copy(gail.parent / "demos.h5", demos)
     assert main(["data", "convert", str(demos), str(tmp_path / "demos.npz")]) == 0
-    config = json.loads((run / "config.json").read_text())
+    config = json.loads((run / "config.json").read_text("utf-8"))
     (run / "config.json").write_text(json.dumps(config | {"demos": str(tmp_path / learned_from)}))
     shown = demos if learned_from == "*.h5" else tmp_path / learned_from
     assert main(["reward", str(run), "--demos", str(shown)]) == 0

@@ -53,7 +53,7 @@ def test_a_learner_that_never_counts_its_steps_does_not_run_for_ever(
         InputError, match="took no environment step in 5 iterations: count steps in env_steps"
     ):
         Run(Idle({}), tmp_path, budget=20, num_envs=2).finish()
-    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 5
+    assert len((tmp_path / "metrics.jsonl").read_text("utf-8").splitlines()) == 5
 
 
 def test_a_learner_that_learns_long_before_its_first_step_loses_nothing(
@@ -85,7 +85,7 @@ def test_a_learner_that_learns_long_before_its_first_step_loses_nothing(
     with pytest.raises(InputError, match=r"several gradient steps in one step\(\).* are kept: go on with"):
         run().finish()
     assert run(Checkpoint.read(tmp_path)).finish()
-    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text("utf-8").splitlines()]
     assert [row["iteration"] for row in rows] == list(range(1, 11))
     assert [row["env_steps"] for row in rows] == [0] * 8 + [10, 20]
 

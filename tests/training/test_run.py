@@ -37,12 +37,12 @@ def test_demonstrations_training_and_validation_share_the_budget_and_the_best_po
 ) -> None:
     run = Run(counter(), tmp_path, budget=151, demo_steps=20, validate=best_at_40, eval_every=20)
     assert run.finish()
-    totals = json.loads((tmp_path / "finished.json").read_text())
+    totals = json.loads((tmp_path / "finished.json").read_text("utf-8"))
     # 20 demonstrated, 96 trained, 5 validations of 7: the last iteration is cut to 6, so that all of 151 is spent.
     assert totals == {"env_steps": 96, "demo_steps": 20, "validation_steps": 35, "expert_queries": 0}
     assert load_policy(tmp_path).output.bias[0].item() == 40
     assert load_policy(tmp_path / "last_policy").output.bias[0].item() == 96
-    rows = [json.loads(line) for line in (tmp_path / "evaluations.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (tmp_path / "evaluations.jsonl").read_text("utf-8").splitlines()]
     assert [row["budget_steps"] for row in rows] == [47, 74, 101, 128, 151]
     assert [row["best"] for row in rows] == [True, True, False, False, False]
 
@@ -50,7 +50,7 @@ def test_demonstrations_training_and_validation_share_the_budget_and_the_best_po
 @pytest.mark.parametrize("budget", range(2, 60))
 def test_no_budget_is_exceeded(tmp_path: Path, budget: int) -> None:
     Run(counter(2.0), tmp_path, budget=budget, validate=best_at_40, eval_every=15).finish()
-    totals = json.loads((tmp_path / "finished.json").read_text())
+    totals = json.loads((tmp_path / "finished.json").read_text("utf-8"))
     spent = totals["env_steps"] + totals["validation_steps"]
     assert (
         budget - 7 - Counter.least_steps < spent <= budget
@@ -75,8 +75,8 @@ def test_a_policy_that_was_never_validated_is_not_said_to_be_the_best(
 def test_a_validation_that_the_budget_cuts_chooses_nothing(tmp_path: Path) -> None:
     """Nothing is known of what it costs before the first, so that 5 steps are left for it."""
     Run(counter(), tmp_path, budget=45, validate=best_at_40, eval_every=40).finish()
-    assert (tmp_path / "evaluations.jsonl").read_text() == ""
-    assert json.loads((tmp_path / "finished.json").read_text())["validation_steps"] == 5
+    assert (tmp_path / "evaluations.jsonl").read_text("utf-8") == ""
+    assert json.loads((tmp_path / "finished.json").read_text("utf-8"))["validation_steps"] == 5
     assert load_policy(tmp_path).output.bias[0].item() == 40  # the last
 
 
@@ -84,9 +84,9 @@ def test_the_last_validation_is_paid_for_before_any_was_seen(tmp_path: Path) -> 
     """Two training episodes take 8 steps: half as much again is kept back, of which 7 are used. The 5 that are left
     would not do for another update and its validation."""
     Run(counter(4.0), tmp_path, budget=45, validate=best_at_40, eval_every=1_000, eval_episodes=2).finish()
-    totals = json.loads((tmp_path / "finished.json").read_text())
+    totals = json.loads((tmp_path / "finished.json").read_text("utf-8"))
     assert (totals["env_steps"], totals["validation_steps"]) == (33, 7)
-    assert len((tmp_path / "evaluations.jsonl").read_text().splitlines()) == 1
+    assert len((tmp_path / "evaluations.jsonl").read_text("utf-8").splitlines()) == 1
 
 
 @pytest.mark.skipif(os.name != "posix", reason="of POSIX signals")
@@ -111,7 +111,7 @@ def test_an_interrupted_run_saves_and_resuming_finishes_it(
     fresh = counter()
     assert Run(fresh, tmp_path, budget=100, checkpoint=Checkpoint.read(tmp_path)).finish()
     assert fresh.env_steps == 100
-    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text("utf-8").splitlines()]
     assert [row["env_steps"] for row in rows] == list(range(10, 101, 10))
 
 
@@ -159,7 +159,7 @@ def test_metrics_shorter_than_at_the_checkpoint_keep_their_whole_lines(tmp_path:
     path = tmp_path / "metrics.jsonl"
     path.write_bytes(path.read_bytes()[:-20])
     Run(counter(), tmp_path, budget=100, checkpoint=Checkpoint.read(tmp_path)).finish()
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     assert [row["env_steps"] for row in rows] == [10, 20, *range(40, 101, 10)]
 
 
@@ -236,7 +236,7 @@ def test_snapshots_are_taken_before_the_first_iteration_and_after_each(tmp_path:
 
 def test_time_is_of_the_clock_and_of_the_processor(tmp_path: Path) -> None:
     Run(counter(), tmp_path, budget=100).finish()
-    times = json.loads((tmp_path / "timing.json").read_text())
+    times = json.loads((tmp_path / "timing.json").read_text("utf-8"))
     assert set(times) == {"wall_seconds", "cpu_seconds"}
     assert 0 < times["cpu_seconds"] < 60
 
@@ -252,7 +252,7 @@ def test_the_time_of_snapshots_is_not_the_runs(tmp_path: Path, monkeypatch: pyte
 
     Run(counter(), tmp_path, budget=35, snapshot=snapshot).finish()
     assert clock == [500]
-    assert json.loads((tmp_path / "timing.json").read_text()) == {"wall_seconds": 0, "cpu_seconds": 0}
+    assert json.loads((tmp_path / "timing.json").read_text("utf-8")) == {"wall_seconds": 0, "cpu_seconds": 0}
 
 
 def test_a_paused_run_is_resumed_with_the_same_schedule(tmp_path: Path) -> None:
@@ -275,4 +275,4 @@ def test_a_paused_run_is_resumed_with_the_same_schedule(tmp_path: Path) -> None:
     checkpoint = Checkpoint.read(tmp_path)
     assert Run(limited(), tmp_path, budget=60, until=60, checkpoint=checkpoint).finish()
     assert limits == [60, 50, 40, 30, 20, 10]
-    assert json.loads((tmp_path / "finished.json").read_text())["env_steps"] == 60
+    assert json.loads((tmp_path / "finished.json").read_text("utf-8"))["env_steps"] == 60
