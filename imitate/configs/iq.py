@@ -69,6 +69,8 @@ class IQConfig:
             raise InputError(
                 f"IQ-Learn has one temperature, got {self.sac.ent_coef}: leave sac.ent_coef out and set ent_coef"
             )
+        if self.dqn.huber != DQNConfig.huber:
+            raise InputError("IQ-Learn has a loss of its own: leave dqn.huber out")
         if self.expert_value and not self.least_squares:
             raise InputError("expert_value is a part of LS-IQ: add least_squares")
         if 1 in (self.dqn.gamma, self.sac.gamma):

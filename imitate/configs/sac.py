@@ -29,6 +29,8 @@ class SACConfig(ContinuousConfig):
         super().__post_init__()
         check_range(self, 0, math.inf, "ent_coef")
         check_range(self, -math.inf, math.inf, "target_entropy")
+        if self.ent_coef is not None and self.target_entropy is not None:
+            raise InputError("target_entropy is for an ent_coef that adapts: leave one of them out")
         if not 0 < self.ent_coef_init < math.inf:
             raise InputError(
                 f"ent_coef_init must be above 0, got {self.ent_coef_init}; give ent_coef 0 to leave the entropy out"

@@ -195,6 +195,7 @@ def test_the_policys_step_size_is_its_own_and_follows_the_schedule(tmp_path: Pat
         ({"sac": {"gamma": 1.0}}, "gamma 1"),
         ({"ent_coef": 0.0}, "ent_coef"),
         ({"sac": {"ent_coef": 0.2}}, "leave sac.ent_coef out and set ent_coef"),
+        ({"dqn": {"huber": 1.0, "double": False, "n_step": 1}}, "leave dqn.huber out"),
         ({"expert_value": True, "least_squares": False}, "add least_squares"),
         ({"demo_every": 0}, "demo_every"),
     ],

@@ -160,9 +160,10 @@ def test_the_temperature_falls_while_entropy_is_above_its_target() -> None:
         ({"ent_coef": -0.1}, r"ent_coef must be at least 0, got -0\.1"),
         ({"ent_coef_init": 0.0}, r"ent_coef_init must be above 0, got 0\.0"),
         ({"ent_coef_init": math.nan}, "ent_coef_init must be above 0, got nan"),
+        ({"ent_coef": 0.2, "target_entropy": -1.0}, "leave one of them out"),
     ],
 )
-def test_a_temperature_without_a_logarithm_is_refused(settings: dict[str, float], reason: str) -> None:
+def test_a_temperature_that_cannot_be_used_is_refused(settings: dict[str, float], reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         small(**settings)
 
