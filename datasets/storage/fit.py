@@ -1,8 +1,9 @@
-"""Checks that an episode fits a file: its spaces, labels, states, rewards and end."""
+"""Checks that an episode fits a file (its spaces, labels, states, rewards and end), and makes its row of the table."""
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from imitate.envs.numbers import strays
 from imitate.envs.spaces import Array, Space
 from imitate.errors import InputError
 
-__all__ = ["check_fit", "episode_row", "outside", "stored_rewards"]
+__all__ = ["check_fit", "episode_row", "outside", "placed", "stored_rewards", "total_of"]
 
 
 def check_fit(trajectory: Trajectory, info: DemoInfo, path: Path, *, labels: bool) -> None:
@@ -86,8 +87,13 @@ def stored_rewards(rewards: Array) -> Array:
     return rounded
 
 
+def total_of(stored: Array) -> float:
+    """The return of rewards (T,) as the file has them, which are rounded."""
+    return float(stored.sum(dtype=np.float64))
+
+
 def episode_row(trajectory: Trajectory, length: int, total: float) -> Array:
-    """The row (1,) of the table of episodes for an episode that ends as `trajectory` does; its place is set later.
+    """The row (1,) of the table of episodes for an episode that ends as `trajectory` does; `placed` sets its place.
 
     Raises InputError if its seed is no whole number below 2**63, or it does not say how it ended.
     """
@@ -104,3 +110,11 @@ def episode_row(trajectory: Trajectory, length: int, total: float) -> Array:
             "(`imitate data convert` mends a file of such episodes)"
         )
     return np.array([(0, 0, length, total, trajectory.terminated, trajectory.truncated, seed)], EPISODES)
+
+
+def placed(table: Array, written: Mapping[str, int], frame_stack: int) -> Array:
+    """Set the places of episodes in rows of the table (N,); `written` counts the rows that each column has already."""
+    table["start"] = written["actions"] + np.cumsum(table["length"]) - table["length"]
+    number = written["episodes"] + np.arange(len(table))
+    table["obs_start"] = table["start"] + frame_stack * number
+    return table

@@ -19,7 +19,7 @@ import h5py
 import numpy as np
 
 from imitate.datasets.play import unstack_frames
-from imitate.datasets.storage.fit import check_fit, episode_row, stored_rewards
+from imitate.datasets.storage.fit import check_fit, episode_row, placed, stored_rewards, total_of
 from imitate.datasets.storage.layout import FAILED, LIBVER, MOST_FAILED, claim, create_new, row_types
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.savepoint import Savepoint, locked, repair, savepoint_of
@@ -182,7 +182,7 @@ class DemoWriter:
         disk is full; what had been flushed is kept.
         """
         rows = self._rows(trajectory)
-        rows["episodes"] = episode_row(trajectory, len(trajectory), _total(rows))
+        rows["episodes"] = episode_row(trajectory, len(trajectory), total_of(rows["rewards"]))
         self._infos.append(trajectory.info)
         self._pending.append(rows)
         self._pending_bytes += rows["obs"].nbytes
@@ -207,8 +207,8 @@ class DemoWriter:
                 if length:
                     rows["obs"] = rows["obs"][self.info.frame_stack :]
                 self._write(rows)
-                length, total = length + len(piece), total + _total(rows)
-            row = self._placed(episode_row(piece, length, total), before)
+                length, total = length + len(piece), total + total_of(rows["rewards"])
+            row = placed(episode_row(piece, length, total), before, self.info.frame_stack)
             self._write(self._texts([piece.info]) | {"episodes": row})
         except BaseException:
             self._heap.forget()
@@ -285,7 +285,7 @@ class DemoWriter:
         begin = time.monotonic()
         names = self._pending[0]
         pending = {name: np.concatenate([rows[name] for rows in self._pending]) for name in names}
-        pending["episodes"] = self._placed(pending["episodes"], self._written)
+        pending["episodes"] = placed(pending["episodes"], self._written, self.info.frame_stack)
         try:
             self._write(self._texts(self._infos) | pending)
         except BaseException as error:
@@ -299,13 +299,6 @@ class DemoWriter:
 
     def _forget_pending(self) -> None:
         self._pending, self._infos, self._pending_bytes = [], [], 0
-
-    def _placed(self, table: Array, written: Mapping[str, int]) -> Array:
-        """Set the places of episodes in rows of the table; `written` counts the rows that each column has already."""
-        table["start"] = written["actions"] + np.cumsum(table["length"]) - table["length"]
-        number = written["episodes"] + np.arange(len(table))
-        table["obs_start"] = table["start"] + self.info.frame_stack * number
-        return table
 
     def _write(self, pending: Mapping[str, Array]) -> None:
         """Append rows to columns. Raises InputError if the disk is full."""
@@ -402,8 +395,3 @@ class DemoWriter:
     def _check_open(self) -> None:
         if not self._file:
             raise InputError(f"{self.path} is closed: go on with DemoWriter.resume({str(self.path)!r})")
-
-
-def _total(rows: Mapping[str, Array]) -> float:
-    """The return as the file has it, whose rewards are rounded."""
-    return float(rows["rewards"].sum(dtype=np.float64))
