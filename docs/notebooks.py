@@ -1,6 +1,6 @@
 """Writes the notebooks from the tutorials, with what their cells print.
 
-pip install -c constraints.txt -e '.[notebooks]' && python docs/notebooks.py
+pip install -c constraints.txt -e ".[notebooks]" && python docs/notebooks.py
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 def pip_install(extra: str) -> str:
     """The command that installs an extra; it is for the folder of the clone."""
-    return f"pip install -c constraints.txt -e '.[{extra}]'"
+    return f'pip install -c constraints.txt -e ".[{extra}]"'
 
 
 def one_line(error: BaseException | str) -> str:

@@ -354,7 +354,7 @@ def test_a_terminal_shows_a_progress_bar_no_more() -> None:
 @pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("name", ["record-and-clone", "dagger"])
 def test_a_notebook_runs(name: str, tmp_path: Path) -> None:
-    pytest.importorskip("nbclient", reason="pip install -e '.[notebooks]'")
+    pytest.importorskip("nbclient", reason='pip install -e ".[notebooks]"')
     script = notebooks()
     done = script.executed(script.notebook(name), tmp_path)
     assert sum(bool(cell.get("outputs")) for cell in done["cells"]) > 3
@@ -371,7 +371,7 @@ def test_a_warning_of_mkdocs_fails_the_build() -> None:
     assert command[1].split() == ["mkdocs", "build", "--strict"]
 
 
-@pytest.mark.skipif(shutil.which("mkdocs") is None, reason="no mkdocs here: pip install -e '.[docs]'")
+@pytest.mark.skipif(shutil.which("mkdocs") is None, reason='no mkdocs here: pip install -e ".[docs]"')
 @pytest.mark.slow
 def test_the_site_is_built_and_fetches_nothing(tmp_path: Path) -> None:
     subprocess.run(["mkdocs", "build", "--strict", "-d", str(tmp_path)], cwd=ROOT, check=True)

@@ -262,7 +262,7 @@ REMEDIES = {
     "EnvPool": pip_install("envpool"),
     "MuJoCo": pip_install("mujoco"),
     # No extra brings gymnasium-robotics: it needs an older MuJoCo than the constraints.
-    "Gymnasium-Robotics": "python3.11 -m venv robotics && robotics/bin/pip install -e '.[robotics]'",
+    "Gymnasium-Robotics": 'python3.11 -m venv robotics && robotics/bin/pip install -e ".[robotics]"',
     "Ray": pip_install("ray"),
     "ONNX": pip_install("export"),
     "pyarrow": pip_install("formats"),

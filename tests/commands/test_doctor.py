@@ -49,14 +49,14 @@ def test_what_is_missing_is_said_with_its_command(
         try:
             version = metadata.version(package)
         except metadata.PackageNotFoundError:
-            assert found[name]["remedy"] == f"pip install -c constraints.txt -e '.[{extra}]'"
+            assert found[name]["remedy"] == f'pip install -c constraints.txt -e ".[{extra}]"'
         else:
             assert (found[name]["state"], found[name]["text"]) == ("ok", version)
     # It needs an older MuJoCo than everything else here.
     remedy = found["Gymnasium-Robotics"]["remedy"]
     assert not remedy or remedy.startswith("python3.11 -m venv robotics && robotics/bin/pip install")
     named = {
-        each["remedy"].rpartition("[")[2].rstrip("]'") for each in found.values() if "[" in each["remedy"]
+        each["remedy"].rpartition("[")[2].rstrip(']"') for each in found.values() if "[" in each["remedy"]
     }
     assert named <= set(EXTRAS)
 
@@ -79,5 +79,5 @@ def test_a_broken_package_is_one_line_and_the_others_are_still_looked_at(tmp_pat
             "name": "MuJoCo",
             "state": "broken",
             "text": "",
-            "remedy": "pip install -c constraints.txt -e '.[mujoco]'",
+            "remedy": 'pip install -c constraints.txt -e ".[mujoco]"',
         }

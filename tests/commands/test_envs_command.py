@@ -27,4 +27,4 @@ def test_it_lists_what_is_here_and_what_an_extra_would_add(
     text = capsys.readouterr().out
     assert "Classic control (backends gymnasium, async)\n" in text
     assert "measured by: sticky actions 0.25, " in text
-    assert "Not here: pip install -c constraints.txt -e '.[envpool]'" in text
+    assert 'Not here: pip install -c constraints.txt -e ".[envpool]"' in text

@@ -45,7 +45,7 @@ def test_without_the_extra_it_is_one_line(
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", absent)
-    assert "pip install -c constraints.txt -e '.[wandb]'" in refused(capsys, *PPO, "--wandb", "--out", "run")
+    assert 'pip install -c constraints.txt -e ".[wandb]"' in refused(capsys, *PPO, "--wandb", "--out", "run")
     assert not Path("run").exists()
 
 

@@ -57,7 +57,7 @@ def test_without_ray_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "ray", None)
     assert main([*COMPARE, "--backend", "ray", "--out", str(tmp_path / "out")]) == 2
     (said,) = capsys.readouterr().err.splitlines()
-    assert said == "imitate: --backend ray needs Ray: pip install -c constraints.txt -e '.[ray]'"
+    assert said == 'imitate: --backend ray needs Ray: pip install -c constraints.txt -e ".[ray]"'
     assert not (tmp_path / "out").exists()
 
 
