@@ -135,8 +135,8 @@ def _take_out(node: Any, path: str, tensors: dict[str, Tensor]) -> Any:
         return [_take_out(child, f"{path}/{i}", tensors) for i, child in enumerate(node)]
     if not isinstance(node, str | float | NoneType) and not (isinstance(node, int) and abs(node) < 1 << 64):
         raise InputError(
-            f"the state's {path} is a {type(node).__name__}, wanted tensors, text, floats, ints of at most 64 bits, "
-            "lists or dicts: make a tensor of an array, and seed random numbers anew from a count"
+            f"the state's {path} is of type {type(node).__name__}, wanted tensors, text, floats, ints of at most "
+            "64 bits, lists or dicts: make a tensor of an array, and seed random numbers anew from a count"
         )
     return node
 

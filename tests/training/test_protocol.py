@@ -186,7 +186,7 @@ def test_a_state_that_could_not_be_resumed_is_refused_before_the_first_step(
         def state_dict(self) -> dict[str, Any]:
             return super().state_dict() | {"rng": [{"inc": kept}]}
 
-    with pytest.raises(InputError, match=f"the state's /rng/0/inc is a {type(kept).__name__}, wanted"):
+    with pytest.raises(InputError, match=f"the state's /rng/0/inc is of type {type(kept).__name__}, wanted"):
         Run(Forgetful(counter().policy), tmp_path, budget=20)
 
 
