@@ -204,7 +204,7 @@ def test_hostile_data_are_refused_in_one_line(
 def test_an_extra_that_is_missing_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = write(tmp_path / "a.h5", DISCRETE, recording(DISCRETE))
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(InputError, match=r"pip install .*'\.\[formats\]'"):
+    with pytest.raises(InputError, match=r'pip install .*"\.\[formats\]"'):
         convert(source, tmp_path / "b", format="imitation")
     assert os.listdir(tmp_path) == ["a.h5"]  # noqa: PTH208
 

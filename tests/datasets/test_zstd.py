@@ -144,10 +144,10 @@ def test_without_the_plugin_one_line_names_the_extra(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "hdf5plugin", None)
-    with pytest.raises(InputError, match=r"zstd need hdf5plugin: pip install .*'\.\[zstd\]'") as error:
+    with pytest.raises(InputError, match=r'zstd need hdf5plugin: pip install .*"\.\[zstd\]"') as error:
         DemoReader(path)
     assert str(path) in one_line(error)
-    with pytest.raises(InputError, match=r"pip install .*'\.\[zstd\]'"):
+    with pytest.raises(InputError, match=r'pip install .*"\.\[zstd\]"'):
         DemoWriter(tmp_path / "b.h5", INFO)
     assert [file.name for file in tmp_path.iterdir()] == ["a.h5"]
 

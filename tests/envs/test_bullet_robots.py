@@ -80,6 +80,6 @@ def test_without_the_package_the_error_says_what_installs_it(monkeypatch: pytest
     monkeypatch.setattr(bullet_robots, "find_spec", lambda _: None)
     monkeypatch.delitem(gym.registry, "AntBulletEnv-v0", raising=False)
     with pytest.raises(
-        InputError, match=r"unknown environment 'AntBulletEnv-v0': `pip install .*\[bullet\]'`"
+        InputError, match=r"""unknown environment 'AntBulletEnv-v0': `pip install .*\[bullet\]"`"""
     ):
         resolve_env_id("AntBulletEnv-v0")

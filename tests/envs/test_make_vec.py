@@ -229,7 +229,7 @@ def test_auto_and_what_does_not_go_together(monkeypatch: pytest.MonkeyPatch) -> 
         make_vec("CartPole-v1", 0)
     monkeypatch.setattr("imitate.envs.backends.envpool.find_spec", lambda _: None)
     assert resolve_backend("auto", "CartPole-v1") == "gymnasium"
-    with pytest.raises(InputError, match=r"pip install -c constraints\.txt -e '\.\[envpool\]'"):
+    with pytest.raises(InputError, match=r'pip install -c constraints\.txt -e "\.\[envpool\]"'):
         make_vec("CartPole-v1", 1, backend="envpool")
 
 
