@@ -1,4 +1,4 @@
-"""The committed presets still learn, on one seed, to about what the README says: `pytest -m slow`, minutes in all."""
+"""The committed presets still learn, on one seed, to about what RESULTS.md says: `pytest -m slow`, minutes in all."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-# Rows of the README's results table, and the mean return over 50 episodes that seed 0 must not fall below.
+# Rows of RESULTS.md, and the mean return over 50 episodes that the first seed must not fall below.
 FLOORS = {
     "ppo-acrobot": -85.0,
-    "ppo-lunarlander": 240.0,
+    "ppo-lunarlander": 250.0,  # fourteen seeds were 259 to 279
     "rpo-pendulum": -200.0,
     "a2c-cartpole": 495.0,
     "dqn-cartpole": 495.0,
