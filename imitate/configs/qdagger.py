@@ -25,7 +25,7 @@ class QDaggerConfig(DQNConfig):
     """Environment steps that the teacher plays at the start; by default a tenth of total_steps."""
     offline_updates: int = 5_000
     """Gradient steps on the teacher's steps before the student acts."""
-    distill_coef: float = 0.2
+    distill_coef: float = 1.0
     """Weight of the distillation loss at the start."""
     temperature: float = 0.3
     """Temperature of the softmax of action values, in units of their mean standard deviation over the actions."""

@@ -115,7 +115,7 @@ def test_offline_it_becomes_the_teacher_and_online_better() -> None:
     student = learner()
     metrics = student.step()
     assert student.env_steps == 400
-    assert metrics["distill_coef"] == 0.2
+    assert metrics["distill_coef"] == 1.0
     assert evaluate(student.policy, "Identity-v0", episodes=20).mean == pytest.approx(6.7, abs=0.6)
     while not student.done:
         metrics = student.step(4_000 - student.env_steps)
