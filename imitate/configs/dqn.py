@@ -72,6 +72,8 @@ class DQNConfig:
     """Widths of the hidden layers."""
     activation: Literal["tanh", "relu"] = "relu"
     """Activation of the hidden layers."""
+    layer_norm: bool = False
+    """Normalise before each activation, without a learned scale; networks of pixels never do."""
     bfloat16: bool = False
     """With pixels: multiply in bfloat16 below the output layer. On processors that support it, a gradient step takes
     two thirds of the time."""

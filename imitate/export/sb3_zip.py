@@ -56,6 +56,8 @@ def to_sb3(policy: ActorPolicy, path: str | Path) -> Path | None:
         raise InputError(
             f"Stable-Baselines3 has no such network for {policy.observation_space}: export to onnx or torch"
         )
+    if policy.architecture.get("layer_norm"):
+        raise InputError("Stable-Baselines3's PPO has no layer norm: export to onnx or torch")
     if starts:
         raise InputError(f"Stable-Baselines3 counts from 0, got {starts[0]}: export to onnx or torch")
     if policy.state_std and policy.head != "squashed":

@@ -29,7 +29,13 @@ class FieldEncoder(nn.Module):
     """
 
     def __init__(
-        self, space: Space, hidden: Sequence[int], activation: Activation, *, normalize: bool
+        self,
+        space: Space,
+        hidden: Sequence[int],
+        activation: Activation,
+        *,
+        normalize: bool,
+        layer_norm: bool = False,
     ) -> None:
         super().__init__()
         if any(width < 1 for width in hidden):
@@ -41,7 +47,9 @@ class FieldEncoder(nn.Module):
         self.cnns = nn.ModuleList(map(nature_cnn, self._images.values()))
         count = sum(spaces.flatdim(part) for part in self._numbers.values())
         self.moments = RunningMoments((count,)) if normalize and count else None
-        self.net: nn.Sequential = MLP([count, *hidden], activation) if count else nn.Sequential()
+        self.net: nn.Sequential = (
+            MLP([count, *hidden], activation, layer_norm=layer_norm) if count else nn.Sequential()
+        )
         widths = [count, *hidden] if count else [0]
         joint = widths[-1] + 512 * len(self._images)
         self.join = MLP([joint, *hidden[-1:]], activation) if self._images else nn.Sequential()

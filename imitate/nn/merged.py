@@ -14,9 +14,12 @@ __all__ = ["can_merge", "merge_into", "wider"]
 
 
 def can_merge(policy: ActorPolicy) -> bool:
-    """True if the policy's body is one multilayer perceptron with hidden layers: no CNN, no part for each field."""
-    encoder = policy.encoder
-    return isinstance(encoder, Encoder) and not encoder.is_image and bool(policy.architecture["hidden"])
+    """True if the policy's body is one multilayer perceptron with hidden layers: no CNN, no part for each field, and no
+    layer norm, which would be over the units of all members."""
+    encoder, architecture = policy.encoder, policy.architecture
+    if not isinstance(encoder, Encoder) or encoder.is_image or architecture.get("layer_norm"):
+        return False
+    return bool(architecture["hidden"])
 
 
 def wider(policy: ActorPolicy, times: int) -> ActorPolicy:

@@ -27,6 +27,7 @@ __all__ = [
     "channels_last",
     "check_device",
     "is_image",
+    "layer_norm",
     "nature_cnn",
     "numpy_forward",
     "one_hot",
@@ -49,7 +50,13 @@ class Encoder(nn.Module):
     """
 
     def __init__(
-        self, space: spaces.Space[Any], hidden: Sequence[int], activation: Activation, *, normalize: bool
+        self,
+        space: spaces.Space[Any],
+        hidden: Sequence[int],
+        activation: Activation,
+        *,
+        normalize: bool,
+        layer_norm: bool = False,
     ) -> None:
         super().__init__()
         if any(width < 1 for width in hidden):
@@ -69,7 +76,7 @@ class Encoder(nn.Module):
         self.inputs = inputs = self.one_hot or int(np.prod(shape))
         if normalize and not self.one_hot:
             self.moments = RunningMoments((inputs,))
-        self.net = MLP([inputs, *hidden], activation)
+        self.net = MLP([inputs, *hidden], activation, layer_norm=layer_norm)
         self.features = hidden[-1] if hidden else inputs
 
     def prepare(self, obs: Tensor) -> Tensor:
@@ -163,23 +170,27 @@ class ValueNet(nn.Module):
 
 
 class MLP(nn.Sequential):
-    """Linear layers of these sizes, each followed by the activation."""
+    """Linear layers of these sizes, each followed by the activation; with `layer_norm`, a normalisation without a
+    learned scale stands before that (arXiv:2302.02948)."""
 
-    def __init__(self, sizes: Sequence[int], activation: Activation) -> None:
+    def __init__(self, sizes: Sequence[int], activation: Activation, *, layer_norm: bool = False) -> None:
         if activation not in _ACTIVATIONS:
             raise InputError(f"activation must be {' or '.join(_ACTIVATIONS)}, got {activation!r}")
         linear = [nn.Linear(inputs, outputs) for inputs, outputs in itertools.pairwise(sizes)]
-        super().__init__(
-            *itertools.chain.from_iterable((layer, _ACTIVATIONS[activation]()) for layer in linear)
-        )
-        self.linear = linear
+        layers: list[nn.Module] = []
+        for layer in linear:
+            norms = [nn.LayerNorm(layer.out_features, elementwise_affine=False)] if layer_norm else []
+            layers += [layer, *norms, _ACTIVATIONS[activation]()]
+        super().__init__(*layers)
+        self.linear, self.layer_norm = linear, layer_norm
         self.activation: Activation = activation
         self.function = torch.tanh if activation == "tanh" else torch.relu
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, sizes[0]) to (B, sizes[-1]). It avoids module calls, which take as long as a small layer's arithmetic."""
         for layer in self.linear:
-            x = self.function(F.linear(x, layer.weight, layer.bias))
+            x = F.linear(x, layer.weight, layer.bias)
+            x = self.function(F.layer_norm(x, (layer.out_features,)) if self.layer_norm else x)
         return x
 
 
@@ -229,15 +240,23 @@ def nature_cnn(space: spaces.Space[Any]) -> nn.Sequential:
     return nn.Sequential(*convolutions, nn.Linear(flat, 512), nn.ReLU())
 
 
+def layer_norm(x: Array) -> Array:
+    """`F.layer_norm` of (B, N) in NumPy, in place."""
+    x -= x.mean(-1, keepdims=True)
+    x /= np.sqrt(np.square(x).mean(-1, keepdims=True) + 1e-5)
+    return x
+
+
 # In place, since the input is always the output of a linear layer.
 _NUMPY: dict[type[nn.Module], Callable[[Array], Array]] = {
     nn.ReLU: lambda x: np.maximum(x, 0.0, out=x),
     nn.Tanh: lambda x: np.tanh(x, out=x),
+    nn.LayerNorm: layer_norm,  # MLP's, which has no learned scale
 }
 
 
 def numpy_forward(layers: nn.Sequential) -> Callable[[Array], Array] | None:
-    """Linear layers and activations as a NumPy function (B, in) -> (B, out); None unless float32 on the CPU.
+    """The layers of a policy's MLP as a NumPy function (B, in) -> (B, out); None unless float32 on the CPU.
 
     It shares memory with the parameters, so it computes what they do now, wherever an optimiser has moved them.
     """

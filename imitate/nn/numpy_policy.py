@@ -13,7 +13,7 @@ from torch import nn
 from imitate.envs.fields import batch_of
 from imitate.envs.spaces import Array, center_and_scale, values_of
 from imitate.errors import InputError
-from imitate.nn.networks import Encoder
+from imitate.nn.networks import Encoder, layer_norm
 from imitate.nn.normalize import LEAST_VARIANCE, RunningMoments
 from imitate.nn.policy import ActorPolicy
 
@@ -49,6 +49,7 @@ class NumpyPolicy:
         linear = [layer for layer in (*encoder.net, policy.output) if isinstance(layer, nn.Linear)]
         self._layers = [(x.weight.detach().numpy().T.copy(), x.bias.detach().numpy().copy()) for x in linear]
         self._tanh = policy.architecture["activation"] == "tanh"
+        self._normalises = bool(policy.architecture.get("layer_norm"))
         discrete = values_of(policy.action_space)
         self._first = None if discrete is None else discrete[0]
         if isinstance(policy.action_space, spaces.Box):
@@ -88,6 +89,7 @@ class NumpyPolicy:
         for layer, shift in hidden:
             x = x @ layer
             x += shift
+            x = layer_norm(x) if self._normalises else x
             x = np.tanh(x, out=x) if self._tanh else np.maximum(x, 0.0, out=x)
         return np.asarray(x @ weight + bias)
 

@@ -53,9 +53,11 @@ class ActorPolicy(nn.Module):
         log_std_init: float = 0.0,
         normalize_obs: bool = False,
         state_std: bool = False,
+        layer_norm: bool = False,
         critic: CriticShape | None = None,
     ) -> None:
         """state_std   the standard deviation of a Gaussian head is an output of the network, and no parameter
+        layer_norm  normalise before each activation of a perceptron, without a learned scale
         critic      action values to be stored with the policy, of prepared observations beside actions in [-1, 1]
         """
         super().__init__()
@@ -76,12 +78,15 @@ class ActorPolicy(nn.Module):
                 "normalize_obs": normalize_obs,
             }
             | ({"state_std": True} if state_std else {})
+            | ({"layer_norm": True} if layer_norm else {})
             | ({} if critic is None else {"critic": asdict(critic)})
         )
         self.state_std = state_std
         plain = isinstance(observation_space, spaces.Box | spaces.Discrete)
         encoder: Any = Encoder if plain else FieldEncoder
-        self.encoder = encoder(observation_space, hidden, activation, normalize=normalize_obs)
+        self.encoder = encoder(
+            observation_space, hidden, activation, normalize=normalize_obs, layer_norm=layer_norm
+        )
         self._generator = torch.Generator().manual_seed(0)
         self.critic = None
         if discrete is not None:

@@ -32,7 +32,8 @@ def with_head(
 
     Raises InputError if the head does not fit the action space.
     """
-    architecture = {name: policy.architecture[name] for name in ("hidden", "activation", "normalize_obs")}
+    kept = ("hidden", "activation", "normalize_obs", "layer_norm")
+    architecture = {name: value for name, value in policy.architecture.items() if name in kept}
     with seeded(seed):
         new = ActorPolicy(
             policy.observation_space,

@@ -114,10 +114,16 @@ class Stack(nn.Module):
         return cls(weights, biases, layer_norm=layer_norm, dropout=dropout)
 
     @classmethod
-    def of_layers(cls, layers: Sequence[nn.Linear], activation: Literal["relu", "tanh"] = "relu") -> Self:
+    def of_layers(
+        cls,
+        layers: Sequence[nn.Linear],
+        activation: Literal["relu", "tanh"] = "relu",
+        *,
+        layer_norm: bool = False,
+    ) -> Self:
         """One network of these layers, whose parameters it shares."""
         weights, biases = zip(*((layer.weight, layer.bias) for layer in layers), strict=True)
-        return cls(weights, biases, activation=activation)
+        return cls(weights, biases, activation=activation, layer_norm=layer_norm)
 
     @property
     def learns(self) -> bool:
@@ -220,7 +226,8 @@ def stack_of(network: nn.Module) -> Stack | None:
     body, output = network.encoder, network.output
     if not isinstance(body, Encoder) or not isinstance(body.net, MLP) or not isinstance(output, nn.Linear):
         return None
-    return Stack.of_layers([*body.net.linear, output], body.net.activation)
+    layers = [*body.net.linear, output]
+    return Stack.of_layers(layers, body.net.activation, layer_norm=body.net.layer_norm)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ from imitate.errors import InputError
 from imitate.nn.adam import Adam
 from imitate.nn.average import Average, blend
 from imitate.nn.graphed import Graphed
-from imitate.nn.networks import seeded
+from imitate.nn.networks import is_image, seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.q_net import QNet, QValues
 from imitate.nn.stacked import Stack, stack_of
@@ -91,7 +91,13 @@ class DQN(OffPolicy):
             raise InputError(f"dqn wants discrete actions, got {actions}; use ppo")
         self.num_actions, self.first_action = int(actions.n), int(actions.start)
         with seeded(seed):
-            policy = ActorPolicy(space, actions, hidden=config.hidden, activation=config.activation)
+            policy = ActorPolicy(
+                space,
+                actions,
+                hidden=config.hidden,
+                activation=config.activation,
+                layer_norm=config.layer_norm and not is_image(space),
+            )
             if config.bfloat16 and not policy.encoder.is_image:
                 raise InputError(f"bfloat16 is for pixels, got {space}; leave it out")
             policy.encoder.in_bfloat16 = config.bfloat16

@@ -37,6 +37,7 @@ POLICIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "soft": (VECTOR, BOUNDED, {"head": "squashed", "activation": "relu", "state_std": True, "hidden": (32, 32),
                                "critic": CriticShape(2, 1, (32, 32), 0.99)}),
     "discrete": (VECTOR, spaces.Discrete(4), {}),
+    "layer norm": (VECTOR, spaces.Discrete(4), {"activation": "relu", "layer_norm": True}),
     "several": (VECTOR, spaces.MultiDiscrete([3, 2, 4]), {}),
     "bits": (VECTOR, spaces.MultiBinary(3), {}),
     "numbered": (spaces.Discrete(6), spaces.Discrete(3), {}),
@@ -53,7 +54,7 @@ POLICIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "from one": (VECTOR, spaces.Discrete(4, start=1), {}),
     "one torque": (VECTOR, spaces.Box(-2, 2, (1,)), {"head": "squashed", "activation": "relu", "state_std": True}),
 }  # fmt: skip
-SB3_LACKS = ("small pictures", "small stacks", "parts", "from one", "of the state")
+SB3_LACKS = ("small pictures", "small stacks", "parts", "from one", "of the state", "layer norm")
 
 
 def policy_of(name: str) -> ActorPolicy:

@@ -46,3 +46,4 @@ def test_pictures_fields_and_networks_without_hidden_layers_are_not_merged() -> 
         (fields, (4,), False),
     ):
         assert can_merge(ActorPolicy(space, spaces.Discrete(2), hidden=hidden)) == possible
+    assert not can_merge(ActorPolicy(VECTOR, spaces.Discrete(2), hidden=(4,), layer_norm=True))

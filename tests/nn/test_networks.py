@@ -21,7 +21,7 @@ from imitate.envs.seeds import draw_seed
 from imitate.errors import InputError
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Categorical, Gaussian
-from imitate.nn.networks import MLP, Encoder, seeded
+from imitate.nn.networks import MLP, Encoder, layer_norm, seeded
 from imitate.nn.normalize import ReturnScaler, RunningMoments
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stacked import CriticShape
@@ -310,8 +310,19 @@ def test_state_survives_the_disk(tmp_path: Path) -> None:
         load_state(tmp_path / "s")
 
 
-def test_an_mlp_is_its_layers_in_turn_and_its_copy_has_weights_of_its_own() -> None:
-    net, x = MLP([4, 8, 3], "tanh"), torch.randn(5, 4)
+def test_layer_norm_by_hand() -> None:
+    """1 and 3 have the mean 2 and the deviation 1: they become -1 and 1, and relu leaves the second."""
+    net = MLP([1, 2], "relu", layer_norm=True)
+    with torch.no_grad():
+        net.linear[0].weight.copy_(torch.tensor([[1.0], [3.0]]))
+        net.linear[0].bias.zero_()
+    assert net(torch.ones(1, 1)).tolist() == [[0.0, pytest.approx(1.0, abs=1e-5)]]
+    assert layer_norm(np.array([[1.0, 3.0]])).tolist() == [pytest.approx([-1.0, 1.0], abs=1e-5)]
+
+
+@pytest.mark.parametrize("norm", [False, True])
+def test_an_mlp_is_its_layers_in_turn_and_its_copy_has_weights_of_its_own(norm: bool) -> None:
+    net, x = MLP([4, 8, 3], "tanh", layer_norm=norm), torch.randn(5, 4)
     copied = copy.deepcopy(net)
     by_layers = torch.nn.Sequential(*net)(x)
     assert torch.equal(net(x), by_layers)

@@ -189,7 +189,9 @@ def test_the_target_network_follows() -> None:
     torch.testing.assert_close(dqn.target_net.policy.output.bias, wanted)
 
 
-@pytest.mark.parametrize("settings", [{}, {"huber": 0.05}, {"prioritized": True}, {"double": False}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"huber": 0.05}, {"prioritized": True}, {"double": False}, {"layer_norm": True}]
+)
 def test_the_step_by_hand_is_that_of_autograd(settings: dict[str, Any]) -> None:
     weights = []
     for by_hand in (True, False):
