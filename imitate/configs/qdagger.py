@@ -31,6 +31,8 @@ class QDaggerConfig(DQNConfig):
     """Temperature of the softmax of action values, in units of their mean standard deviation over the actions."""
     exploration_fraction: float = 0.0
     """Share of the run over which epsilon decays linearly from 1; by default it is epsilon_final from the start."""
+    layer_norm: bool = True
+    """Normalise before each activation, without a learned scale; networks of pixels never do."""
     average: float = 0.9999
     """Decay of the moving average of weights that is handed over; 0: the weights themselves are."""
 

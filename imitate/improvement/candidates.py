@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,15 +23,16 @@ __all__ = ["CANDIDATES", "Candidate", "experiment", "imitates", "suited"]
 class Candidate:
     """A learner to try.
 
-    name      of its learner, with a label if that is there twice
-    imitates  it does not learn from rewards, so it ends near the expert
-    least     share of the best known return from which on an expert suits it
-    settings  those that differ from its preset here
+    name         of its learner, with a label if that is there twice
+    imitates     it does not learn from rewards, so it ends near the expert
+    least, most  an expert suits it whose share of the best known return is between these
+    settings     those that differ from its preset here
     """
 
     name: str
     imitates: bool = False
     least: float = 0.0
+    most: float = math.inf
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -40,13 +42,16 @@ class Candidate:
 
 CANDIDATES = (
     Candidate("guided", settings={"test": 0.0}),  # the search has a test of its own
-    Candidate("qdagger"),
+    Candidate("qdagger", least=0.8),
+    Candidate("qdagger@undistilled", most=0.9, settings={"distill_coef": 0.0}),
     Candidate("loki"),
     Candidate("guided@residual", least=0.8, settings={"test": 0.0, "residual": 0.2}),
     Candidate("dagger", imitates=True),
 )
 """In the order in which they ended in benchmarks/RESULTS.md, best first; it decides where validation can't. The
 residual has no row there.
+
+Distillation keeps QDagger's student beside a weak expert; without it the student may not get as far as a good one.
 
 LOKI's first quarter is AggreVaTeD, which is therefore no candidate of its own: the policy at LOKI's first rung is
 AggreVaTeD's.
@@ -67,7 +72,7 @@ def suited(observations: Space, actions: Space, share: float | None) -> list[Can
         for candidate in CANDIDATES
         if candidate.algorithm.actions in ("any", kind)
         and (plain or candidate.algorithm.structured)
-        and (share is None or share >= candidate.least)
+        and (share is None or candidate.least <= share <= candidate.most)
     ]
 
 

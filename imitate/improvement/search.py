@@ -45,6 +45,9 @@ __all__ = ["race", "search"]
 
 logger = logging.getLogger(__name__)
 
+_EXPERT = (
+    0.05  # of the budget, to measure the expert, whose share of the best known return decides what suits it
+)
 _MARGIN = 0.15  # of the last steps: episodes may be longer than they were
 
 
@@ -102,19 +105,22 @@ def _expert(task: Task) -> Expert:
 def _plan(study: Study) -> Plan:
     """Measure the expert, and divide the budget."""
     task, expert = study.task, study.expert
-    first = study.measure_expert().first(LEAST_PAIRS)  # the same when the search is resumed
-    share = teacher(expert, first, None).share
     with closing(make_env(task.env_id, expert.env_kwargs)) as env:
-        candidates = suited(env.observation_space, env.action_space, share)
-    plan = affordable(
-        [each.name for each in candidates if not each.imitates],
-        [each.name for each in candidates if each.imitates],
-        task.budget,
-        first.length,
-    )
-    played = study.measure_expert(plan.validation)
-    logger.info("%s", teacher(expert, played, study.journal.trusted).describe())
-    return plan
+        spaces = env.observation_space, env.action_space
+    length = study.measure_expert().first(LEAST_PAIRS).length  # the same when the search is resumed
+
+    def plan(share: float | None, budget: int) -> Plan:
+        candidates = suited(*spaces, share)
+        racers = [each.name for each in candidates if not each.imitates]
+        return affordable(racers, [each.name for each in candidates if each.imitates], budget, length)
+
+    validation = plan(
+        None, task.budget
+    ).validation  # of any player: the expert's part in what is planned for these
+    played = study.measure_expert(max(_EXPERT * task.budget, validation))
+    described = teacher(expert, played, study.journal.trusted)
+    logger.info("%s", described.describe())
+    return plan(described.share, task.budget - max(played.steps - validation, 0))
 
 
 def race(study: Study, plan: Plan) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 from collections.abc import Iterator
@@ -122,7 +123,8 @@ def test_a_learner_whose_validations_were_all_cut_has_no_row(
     journal = read_json(found[0] / "journal.json", Journal)
     journal.snapshots.append(Snapshot("a2c", 1.0, 1_000, 0, 1.0, Played([], [], [], 300)))
     write_report(journal, read_json(found[0] / "verdict.json", Result), {}, tmp_path)
-    assert "A2C" not in (tmp_path / "index.html").read_text("utf-8")
+    page = (tmp_path / "index.html").read_text("utf-8")
+    assert "A2C" not in re.sub("base64,[^\"']*", "", page)  # a film may hold these letters by chance
 
 
 @pytest.mark.parametrize("write", [7, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 3, 5, 9))])
