@@ -51,6 +51,7 @@ FEW_DEMOS = BENCHMARKS.parent / "docs" / "few-demonstrations.md"
 BEGIN, END = "<!-- results: written by benchmarks/results.py -->\n", "<!-- end of results -->\n"
 """The lines around the part of the README that this script writes."""
 NEWER_SEARCHES = ("lunarlander-dqn-105", "lunarlander-dqn-106", "lunarlander-dqn-107")
+NEWEST_SEARCHES = tuple(f"lunarlander-dqn-{seed}" for seed in range(113, 118))
 """Searches of `imitate improve` by its present plan."""
 PAGES = BENCHMARKS.parent / "docs" / "algorithms"
 _ROWS = re.compile(r"(?s)(<!-- rows: ([\w-]+), .*? -->\n).*?(<!-- end of rows -->\n)")
@@ -170,7 +171,8 @@ def render(template: str, known: dict[str, Any]) -> str:
         "suite": suite_scores,
     }
     environment.globals |= {"costs_of_three": costs_of_three, "costs_by_task": costs_by_task}
-    environment.globals |= {"NEWER_SEARCHES": NEWER_SEARCHES, "ends": ends, "on_the_way": on_the_way}
+    environment.globals |= {"NEWER_SEARCHES": NEWER_SEARCHES, "NEWEST_SEARCHES": NEWEST_SEARCHES}
+    environment.globals |= {"ends": ends, "on_the_way": on_the_way}
     environment.globals |= {"experiments": read_experiments(), "rows": ROWS, "summaries": summaries(known)}
     missing = [name for name in ROWS if name not in known]
     text = environment.get_template(template).render(

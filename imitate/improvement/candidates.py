@@ -42,8 +42,8 @@ class Candidate:
 
 CANDIDATES = (
     Candidate("guided", settings={"test": 0.0}),  # the search has a test of its own
-    Candidate("qdagger", least=0.8),
-    Candidate("qdagger@undistilled", most=0.9, settings={"distill_coef": 0.0}),
+    Candidate("qdagger@undistilled", most=0.8, settings={"distill_coef": 0.0}),
+    Candidate("qdagger"),
     Candidate("loki"),
     Candidate("guided@residual", least=0.8, settings={"test": 0.0, "residual": 0.2}),
     Candidate("dagger", imitates=True),
@@ -51,7 +51,7 @@ CANDIDATES = (
 """In the order in which they ended in benchmarks/RESULTS.md, best first; it decides where validation can't. The
 residual has no row there.
 
-Distillation keeps QDagger's student beside a weak expert; without it the student may not get as far as a good one.
+Distillation may hold QDagger's student beside a weak expert, so if only one can compete it is the one without.
 
 LOKI's first quarter is AggreVaTeD, which is therefore no candidate of its own: the policy at LOKI's first rung is
 AggreVaTeD's.
