@@ -26,9 +26,10 @@ from imitate.experts.sources import (
     is_callable,
     known_experts,
 )
-from imitate.experts.values.critics import PolicyOracle
+from imitate.experts.values.critics import LogitsOracle, PolicyOracle, QOracle
 from imitate.experts.zips import agent_parts, expert_of, read_zip
 from imitate.files import read_bytes, read_json
+from imitate.nn.policy import ActorPolicy
 from imitate.nn.stored_policy import load_policy
 
 __all__ = ["carry", "expert_files", "load_expert"]
@@ -203,6 +204,18 @@ class _Run:
     algorithm: str
     env_id: str
     env_kwargs: dict[str, Any] = field(default_factory=dict)
+    hyperparameters: dict[str, Any] = field(default_factory=dict)
+    reward: str | None = None
+    clip_rewards: bool = False
+
+    def oracle(self, policy: ActorPolicy) -> QOracle | None:
+        """Its values of the environment's own rewards, or None if it has none."""
+        if policy.critic is not None:
+            return PolicyOracle(policy)
+        if self.algorithm not in ("dqn", "qdagger") or self.clip_rewards or self.reward is not None:
+            return None
+        gamma = self.hyperparameters.get("gamma")
+        return LogitsOracle(policy, gamma) if isinstance(gamma, float) and 0.0 <= gamma <= 1.0 else None
 
 
 def _from_run(folder: Path, asked: Asked) -> Expert:
@@ -211,7 +224,7 @@ def _from_run(folder: Path, asked: Asked) -> Expert:
     spaces = (policy.observation_space, policy.action_space)
     env_id, env_kwargs, runnable = _environment(asked, run.env_id, run.env_kwargs, spaces)
     weights = read_bytes(folder / "policy" / "policy.safetensors", LARGEST_WEIGHTS)
-    oracle = None if policy.critic is None else PolicyOracle(policy)
+    oracle = run.oracle(policy)
     return Expert(
         env_id=env_id,
         env_kwargs=env_kwargs,

@@ -12,7 +12,7 @@ from imitate.errors import InputError
 from imitate.experts.sb3.networks import Networks, PolicySpec
 from imitate.nn.policy import ActorPolicy
 
-__all__ = ["CriticOracle", "PolicyOracle", "QOracle"]
+__all__ = ["CriticOracle", "LogitsOracle", "PolicyOracle", "QOracle"]
 
 
 class QOracle(Protocol):
@@ -136,3 +136,28 @@ class PolicyOracle(nn.Module):
 
     def q_all(self, obs: Tensor) -> Tensor:  # noqa: ARG002
         raise InputError("q_all needs discrete actions; for continuous ones use q(obs, actions)")
+
+
+class LogitsOracle(nn.Module):
+    """The logits of our DQN's and QDagger's policies, which are action values.
+
+    gamma   the discount they were trained with
+    """
+
+    greedy = True
+    reward_scale = 1.0
+
+    def __init__(self, policy: ActorPolicy, gamma: float) -> None:
+        super().__init__()
+        self.policy, self.gamma = policy, gamma
+
+    def q(self, obs: Tensor, actions: Tensor) -> Tensor:
+        return self.heads(obs, actions)[0]
+
+    def heads(self, obs: Tensor, actions: Tensor) -> Tensor:
+        """The one estimate (1, B)."""
+        return self.q_all(obs).gather(1, self.policy.to_unit(actions).reshape(-1, 1)).T
+
+    def q_all(self, obs: Tensor) -> Tensor:
+        encoder = self.policy.encoder
+        return cast(Tensor, self.policy.output(encoder(encoder.prepare(obs))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import sb3_contrib
 import stable_baselines3 as sb3
 import torch
+from gymnasium import spaces
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from imitate.errors import InputError
@@ -18,7 +20,9 @@ from imitate.experts import load_expert
 from imitate.experts.sb3.archive import policy_spec, read_archive
 from imitate.experts.sb3.networks import build_networks
 from imitate.experts.values.critics import CriticOracle
-from imitate.nn.stored_policy import load_policy
+from imitate.nn.networks import seeded
+from imitate.nn.policy import ActorPolicy
+from imitate.nn.stored_policy import load_policy, save_policy
 from imitate.training.execute import execute
 from imitate.training.experiment import Experiment
 
@@ -162,3 +166,38 @@ def test_a_sac_run_is_an_expert_with_a_critic(tmp_path: Path) -> None:
     torch.testing.assert_close(separate.detach(), outputs)
     with pytest.raises(InputError, match="discrete actions"):
         expert.oracle.q_all(obs)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"reward": "runs/gail"},
+        {"clip_rewards": True},
+        {"algorithm": "sqil"},
+        {"hyperparameters": {"gamma": "0.9"}},
+        {"hyperparameters": {"gamma": 2.0}},
+    ],
+)
+def test_a_run_of_dqn_brings_its_values_if_they_are_of_the_true_reward(
+    changed: dict[str, object], tmp_path: Path
+) -> None:
+    with seeded(0):
+        policy = ActorPolicy(spaces.Box(-1, 1, (4,)), spaces.Discrete(2), layer_norm=True)
+    save_policy(tmp_path / "policy", policy)
+    config = {
+        "algorithm": "dqn",
+        "env_id": "CartPole-v1",
+        "hyperparameters": {"gamma": 0.9, "hidden": [64, 64]},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config | changed), "utf-8")
+    expert = load_expert(str(tmp_path))
+    if changed:
+        assert expert.oracle is None
+        return
+    assert expert.oracle is not None
+    assert (expert.gamma, expert.oracle.greedy) == (0.9, True)
+    obs, actions = torch.randn(5, 4), torch.tensor([0, 1, 1, 0, 1])
+    values = expert.oracle.q_all(obs)
+    assert torch.equal(values.argmax(1), torch.from_numpy(policy.act(obs.numpy())))
+    assert torch.equal(expert.oracle.q(obs, actions), values[range(5), actions])
