@@ -117,13 +117,14 @@ def _reproduced(name: str, row: Row, seeds: range, out: Path | None) -> dict[str
     among = None if summary is None else prediction_interval(summary.means, len(means))
     agrees = None if among is None else among[0] - _ROUNDED <= mean <= among[1] + _ROUNDED
     several = f"{len(means)} seed{'s' * (len(means) > 1)}"
+    then = f"; the record is of other settings: {row.settings}" if row.settings else ""
     return {
         "row": name,
         "seeds": [*seeds],
         "means": means,
         "among": among,
         "agrees": agrees,
-        "verdict": f"{name}: {mean:,.1f} ({several}); {_verdict(summary, among, agrees)}",
+        "verdict": f"{name}: {mean:,.1f} ({several}); {_verdict(summary, among, agrees)}{then}",
     }
 
 

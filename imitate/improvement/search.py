@@ -45,9 +45,8 @@ __all__ = ["race", "search"]
 
 logger = logging.getLogger(__name__)
 
-_EXPERT = (
-    0.05  # of the budget, to measure the expert, whose share of the best known return decides what suits it
-)
+# Of the budget, to measure the expert: its share of the best known return decides which learners suit it.
+_EXPERT = 0.05
 _MARGIN = 0.15  # of the last steps: episodes may be longer than they were
 
 
@@ -114,9 +113,7 @@ def _plan(study: Study) -> Plan:
         racers = [each.name for each in candidates if not each.imitates]
         return affordable(racers, [each.name for each in candidates if each.imitates], budget, length)
 
-    validation = plan(
-        None, task.budget
-    ).validation  # of any player: the expert's part in what is planned for these
+    validation = plan(None, task.budget).validation  # steps of the expert's that a plan already counts
     played = study.measure_expert(max(_EXPERT * task.budget, validation))
     described = teacher(expert, played, study.journal.trusted)
     logger.info("%s", described.describe())

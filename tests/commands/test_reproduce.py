@@ -122,6 +122,14 @@ def test_a_relative_zoo_is_found_from_a_rows_folder(tmp_path: Path, monkeypatch:
     assert found == [os.pathsep.join([str(tmp_path / "zoo"), "/another"])]
 
 
+@pytest.mark.usefixtures("returns")
+def test_a_record_of_other_settings_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "qdagger-cartpole-dqn-without-layer-norm", "--seeds", "1"]) == 0
+    assert capsys.readouterr().out.rstrip().endswith("; the record is of other settings: without layer norm")
+    main(["reproduce", "ppo-cartpole", "--seeds", "1"])
+    assert "other settings" not in capsys.readouterr().out
+
+
 def test_a_row_outside_its_interval(capsys: pytest.CaptureFixture[str], returns: dict[str, float]) -> None:
     returns["--seed 1000"] = 499.0
     assert main(["reproduce", "ppo-cartpole"]) == 1
