@@ -50,6 +50,7 @@ EXPERIMENTS = BENCHMARKS.parent / "docs" / "experiments.md"
 FEW_DEMOS = BENCHMARKS.parent / "docs" / "few-demonstrations.md"
 BEGIN, END = "<!-- results: written by benchmarks/results.py -->\n", "<!-- end of results -->\n"
 """The lines around the part of the README that this script writes."""
+OLDER_SEARCHES = tuple(f"lunarlander-dqn-{seed}" for seed in range(101, 105))  # seed 100 has no number
 NEWER_SEARCHES = ("lunarlander-dqn-105", "lunarlander-dqn-106", "lunarlander-dqn-107")
 NEWEST_SEARCHES = tuple(f"lunarlander-dqn-{seed}" for seed in range(113, 118))
 """Searches of `imitate improve` by its present plan."""
@@ -171,6 +172,7 @@ def render(template: str, known: dict[str, Any]) -> str:
         "suite": suite_scores,
     }
     environment.globals |= {"costs_of_three": costs_of_three, "costs_by_task": costs_by_task}
+    environment.globals |= {"OLDER_SEARCHES": OLDER_SEARCHES}
     environment.globals |= {"NEWER_SEARCHES": NEWER_SEARCHES, "NEWEST_SEARCHES": NEWEST_SEARCHES}
     environment.globals |= {"ends": ends, "on_the_way": on_the_way}
     environment.globals |= {"experiments": read_experiments(), "rows": ROWS, "summaries": summaries(known)}

@@ -197,6 +197,10 @@ def _environment(
     return found_id, kwargs, env is not None
 
 
+_OTHER_REWARDS = ("gail", "dac", "gaifo", "sqil", "iq")
+"""Learners whose rewards are made from demonstrations."""
+
+
 @dataclass(frozen=True)
 class _Run:
     """The fields of a run's config.json that an expert needs."""
@@ -210,9 +214,12 @@ class _Run:
 
     def oracle(self, policy: ActorPolicy) -> QOracle | None:
         """Its values of the environment's own rewards, or None if it has none."""
+        base = self.algorithm.partition(":")[0]
+        if base in _OTHER_REWARDS or self.clip_rewards or self.reward is not None:
+            return None
         if policy.critic is not None:
             return PolicyOracle(policy)
-        if self.algorithm not in ("dqn", "qdagger") or self.clip_rewards or self.reward is not None:
+        if base not in ("dqn", "qdagger"):
             return None
         gamma = self.hyperparameters.get("gamma")
         return LogitsOracle(policy, gamma) if isinstance(gamma, float) and 0.0 <= gamma <= 1.0 else None

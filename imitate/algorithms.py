@@ -368,7 +368,7 @@ def _own(name: str) -> Algorithm:
     if not inspect.isclass(learner) or not (inspect.isclass(config) and dataclasses.is_dataclass(config)):
         raise InputError(
             f"{name}: {module.__name__} must have a class {class_name} and its settings {class_name}Config, "
-            "a dataclass, as CONTRIBUTING.md describes"
+            "a dataclass, as docs/tutorials/your-algorithm.md describes"
         )
     signature = inspect.signature(learner)
     needs = tuple(need for need in get_args(Need) if need in signature.parameters)

@@ -66,7 +66,7 @@ _USAGE = f"""usage: imitate train ALGO --env ENV --out RUN [options]
        imitate train --resume RUN                              resume an interrupted run
        imitate train --config CONFIG.json --out RUN [options]  repeat a run, optionally with other settings (also .toml)
 
-ALGO is one of {", ".join(ALGORITHMS)}, or my_module:Learner, a class of yours (CONTRIBUTING.md describes it).
+ALGO is one of {", ".join(ALGORITHMS)}, or my_module:Learner, a class of yours (docs/tutorials/your-algorithm.md).
 `imitate train ALGO --env ENV --help` lists its options with their presets."""
 
 

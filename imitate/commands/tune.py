@@ -38,7 +38,7 @@ class TuneArguments:
 
 _USAGE = """usage: imitate tune ALGO --env ENV --trials N --out FOLDER [options of `imitate train ALGO`]
 
-Searches for hyperparameters: `imitate tune ALGO --env ENV --help` lists the options. Those that are typed are held."""
+Searches for hyperparameters: `imitate tune ALGO --env ENV --help` lists the options. Those that you give stay fixed."""
 
 
 def tune(argv: list[str]) -> int:
@@ -58,7 +58,7 @@ def tune(argv: list[str]) -> int:
     if line.has("--seed"):
         raise InputError(f"trials have seeds of their own, from {FIRST_SEED} on: leave out --seed")
     summary = (
-        f"Search for hyperparameters of {find(named).title} with Optuna. Options that are typed are held, others are "
+        f"Search for hyperparameters of {find(named).title} with Optuna. Options that you give stay fixed, others are "
         "searched. A trial is a run with a few validations, and those in the worse half are stopped. Their seeds are "
         f"{FIRST_SEED}, {FIRST_SEED + 1} and so on, which no table of results uses."
     )

@@ -166,6 +166,15 @@ def test_a_sac_run_is_an_expert_with_a_critic(tmp_path: Path) -> None:
     torch.testing.assert_close(separate.detach(), outputs)
     with pytest.raises(InputError, match="discrete actions"):
         expert.oracle.q_all(obs)
+    config = json.loads((out / "config.json").read_text("utf-8"))
+    for changed in (
+        {"algorithm": "dac"},
+        {"algorithm": "dac:random"},
+        {"algorithm": "sqil"},
+        {"reward": "runs/gail"},
+    ):
+        (out / "config.json").write_text(json.dumps(config | changed), "utf-8")
+        assert load_expert(str(out)).oracle is None, "it has values of rewards that aren't the environment's"
 
 
 @pytest.mark.parametrize(
