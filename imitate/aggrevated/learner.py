@@ -158,8 +158,12 @@ class AggreVaTeD:
         seed = draw_seed(self.seed, self.iteration)
         self.rng = np.random.default_rng(seed)
         self.generator.manual_seed(seed)
-        self.student.seed(draw_seed(self.seed, self.iteration, 1))  # another stream than that of the updates
+        self.seed_student()
         self.roll_in.restart(seed, self.rng)
+
+    def seed_student(self) -> None:
+        """Seed the student's actions, by another stream than that of the updates."""
+        self.student.seed(draw_seed(self.seed, self.iteration, 1))
 
     def state_dict(self) -> dict[str, Any]:
         counts = {"iteration": self.iteration, "env_steps": self.env_steps}

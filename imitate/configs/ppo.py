@@ -56,7 +56,8 @@ class PPOConfig(OnPolicyConfig):
     normalize_rewards: bool = True
     """Divide rewards by the running standard deviation of the discounted return."""
     value_warmup: int = 0
-    """Iterations at the start that train only the value function; for a policy that is already trained."""
+    """Iterations at the start that train only the value function; for a policy that is already trained. A new policy of
+    pixels shares its convolutions with the value function, so they learn too."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

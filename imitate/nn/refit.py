@@ -49,7 +49,7 @@ def with_head(
 
 
 def refit(policy: ActorPolicy, imitator: ActorPolicy, batches: Iterable[Tensor], count: int) -> Tensor:
-    """Regress the policy's mean on the imitator's actions; returns the last batch's mean squared error ().
+    """Regress the action of the policy's mean on the imitator's; returns the last batch's mean squared error ().
 
     batches     `count` of raw observations (B, *obs_shape)
     """
@@ -59,6 +59,7 @@ def refit(policy: ActorPolicy, imitator: ActorPolicy, batches: Iterable[Tensor],
         with torch.no_grad():
             wanted = imitator.to_unit(imitator.to_env(imitator(prepared).mode()))
         optimizer.learning_rate = _LEARNING_RATE * (1.0 - update / count)
-        loss = F.mse_loss(policy(prepared).mode(), wanted)
+        fitted = policy(prepared).mode()
+        loss = F.mse_loss(fitted.tanh() if policy.head == "squashed" else fitted, wanted)
         optimizer.step(loss)
     return loss.detach()

@@ -160,7 +160,6 @@ def check_continuous(name: str, envs: VecEnv, instead: tuple[str, str] = ("dqn o
 class ActorCritic(OffPolicy):
     """A squashed policy and critics that learn from a replay. Half of each batch are demonstrations if there are any.
 
-    name          of the algorithm, for errors
     outputs       of each critic: 1, or its quantiles
     mean          the value of an action is the mean over critics, otherwise their minimum
     state_std     the policy's standard deviation is an output of its network, and no parameter
@@ -179,7 +178,6 @@ class ActorCritic(OffPolicy):
 
     def __init__(
         self,
-        name: str,
         config: ContinuousConfig,
         *,
         envs: VecEnv,
@@ -192,6 +190,7 @@ class ActorCritic(OffPolicy):
         state_std: bool = False,
         log_std_init: float = 0.0,
     ) -> None:
+        name = type(config).__name__.removesuffix("Config").lower()
         check_continuous(name, envs)
         shape = CriticShape(
             config.num_critics, outputs, config.hidden, config.gamma,

@@ -169,11 +169,14 @@ def make_actor_critic(
     """A policy (a new one, or `policy`) and a value function, with orthogonal weights.
 
     Each has its own body, except that with `share_pixels` the value function uses a new policy's NatureCNN.
-    The input statistics of a given `policy` are frozen: updating them would change what it does.
+    The input statistics of a given `policy` are frozen: updating them would change what it does. Its critic
+    stays behind, since it values this policy alone.
     """
     space = envs.single_observation_space
     check_plain("an actor-critic learner", space, envs.single_action_space)
     share_pixels = share_pixels and policy is None
+    if policy is not None and policy.critic is not None:
+        policy = policy.adapted(policy.observation_space, policy.action_space).train()
     with seeded(seed):
         if policy is None:
             policy = ActorPolicy(

@@ -149,7 +149,7 @@ class SAC(ActorCritic):
         reading: Reading = TWINS,
     ) -> None:
         super().__init__(
-            "sac", config, envs=envs, seed=seed, demos=demos, episodes=episodes, device=device,
+            config, envs=envs, seed=seed, demos=demos, episodes=episodes, device=device,
             outputs=reading.outputs, mean=reading.mean, state_std=True,
         )  # fmt: skip
         self.reading = reading

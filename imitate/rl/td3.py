@@ -74,7 +74,7 @@ class TD3(ActorCritic):
         device: torch.device | str = "cpu",
     ) -> None:
         super().__init__(
-            "td3", config, envs=envs, seed=seed, demos=demos, episodes=episodes, device=device,
+            config, envs=envs, seed=seed, demos=demos, episodes=episodes, device=device,
             log_std_init=math.log(max(config.action_noise, 1e-4)),
         )  # fmt: skip
         self.target_policy = copy.deepcopy(self.policy_net.stack).requires_grad_(False)

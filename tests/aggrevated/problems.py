@@ -118,6 +118,7 @@ def learning(
     oracle: Any = None,
     *,
     num_envs: int = 4,
+    seed: int = 0,
     kind: Any = None,
     **fields: Any,
 ) -> Iterator[Any]:
@@ -132,7 +133,7 @@ def learning(
     path = folder / f"{len(list(folder.iterdir()))}.h5"
     with DemoWriter(path, info, expert_actions=True) as store:
         yield kind(
-            config, envs=envs, expert=expert, store=store, seed=0, **{"oracle": oracle} if oracle else {}
+            config, envs=envs, expert=expert, store=store, seed=seed, **{"oracle": oracle} if oracle else {}
         )
 
 

@@ -157,6 +157,18 @@ def test_a_fixed_deviation_stays_where_it_began(std: Any, update: Any, tmp_path:
     assert (learner.policy.log_std == -0.5).all().item() == (std == "fixed")
 
 
+@pytest.mark.parametrize("update", ["adam", "natural"])
+def test_another_seed_acts_by_other_noise(update: Any, tmp_path: Path) -> None:
+    noise = []
+    for seed in (1, 2):
+        fields: dict[str, Any] = {"update": update, "total_steps": 80, "iterations": 2}
+        with learning(
+            tmp_path, "ContinuousIdentity-v0", lambda obs: obs, Bowl(), seed=seed, **fields
+        ) as learner:
+            noise.append(learner.core.student._rng.random())
+    assert noise[0] != noise[1]
+
+
 def test_discrete_actions_have_no_deviation_to_fix(tmp_path: Path) -> None:
     with (
         pytest.raises(InputError, match="std 'fixed' is for a Gaussian"),

@@ -7,12 +7,17 @@ import math
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from imitate.aggrevated.variants.learner import NaturalStudent
 from imitate.aggrevated.variants.natural_gradient import NaturalGradient, conjugate_gradient, kl_divergence
+from imitate.configs.variants import VariantConfig
 from imitate.nn.distributions import Categorical, Gaussian
+from imitate.nn.networks import seeded
+from imitate.nn.policy import ActorPolicy
 
 
 @settings(max_examples=25, deadline=None)
@@ -42,6 +47,20 @@ def test_kl_divergence_of_categoricals() -> None:
     # 0.5 log(0.5 / 0.25) + 0.5 log(0.5 / 0.75) = 0.1438
     old, new = torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.25, 0.75]]).log()
     assert float(kl_divergence(Categorical(old), Categorical(new))) == pytest.approx(0.14384, abs=1e-5)
+
+
+def test_a_students_step_keeps_its_deviation_within_the_limit() -> None:
+    """The loss wants another deviation, and asks for nothing else."""
+    config = VariantConfig(update="natural", kl_limit=0.01).completed(discrete=False)
+    box = spaces.Box(-1, 1, (2,))
+    with seeded(0):
+        student = NaturalStudent(config, ActorPolicy(box, box, head="squashed", log_std_init=-1.0))
+    obs = torch.randn(64, 2, generator=torch.Generator().manual_seed(0))
+    distribution = student.actor(obs)
+    old = Gaussian(distribution.mean.detach().clone(), distribution.log_std.detach().clone(), squashed=True)
+    student.descend(-distribution.log_std.sum() * 3.0, obs, 0.0)
+    with torch.no_grad():
+        assert float(kl_divergence(old, student.actor(obs)).mean()) == pytest.approx(0.01, rel=0.1)
 
 
 class Bandit:

@@ -180,6 +180,11 @@ def test_a_right_critic_stays(tmp_path: Path) -> None:
     assert 2_000 < kept < right.env_steps <= FIELDS["total_steps"]
 
 
+def test_a_step_of_0_for_continuous_actions_leaves_discrete_ones_their_trial(tmp_path: Path) -> None:
+    with learning(tmp_path, "TwoStateChain-v0", chain_expert, ChainOracle(), **FIELDS, delta=0.0) as learner:
+        assert learner.rival is not None
+
+
 @pytest.mark.parametrize("steps", [3, 8])
 def test_a_state_restores_the_rival_and_the_verdict(tmp_path: Path, steps: int) -> None:
     """After 3 iterations both learn; after 8 the rival has won."""

@@ -16,6 +16,7 @@ from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.nn.policy import ActorPolicy
+from imitate.nn.stacked import CriticShape
 from imitate.rl import ppo
 from imitate.rl.ppo import PPO, PPOConfig, ppo_loss
 from imitate.rl.rollout import Rollout
@@ -201,6 +202,19 @@ def test_a_policy_that_is_handed_in_is_kept_while_the_value_function_warms_up() 
     assert all(torch.equal(a, b) for a, b in zip(before, learner.policy.parameters(), strict=True))
     learner.step()
     assert not all(torch.equal(a, b) for a, b in zip(before, learner.policy.parameters(), strict=True))
+
+
+def test_a_critic_of_the_policy_that_was_handed_in_stays_behind() -> None:
+    space = envs("ContinuousIdentity-v0")
+    shape = CriticShape(2, 1, (8,), 0.9)
+    given = ActorPolicy(
+        space.single_observation_space, space.single_action_space, head="squashed", critic=shape
+    )
+    learner = PPO(PPOConfig(num_steps=16, head="squashed"), envs=space, seed=0, policy=given)
+    assert learner.policy.critic is None
+    assert "critic" not in learner.policy.architecture
+    obs = np.zeros((3, 1), np.float32)
+    np.testing.assert_allclose(learner.policy.act(obs), given.act(obs), atol=1e-6)
 
 
 @pytest.mark.parametrize("env_id", ["ContinuousIdentity-v0", "CartPole-v1"])

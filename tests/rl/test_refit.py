@@ -55,6 +55,17 @@ def test_the_fitted_policy_acts_as_the_given_one_and_explores_as_much() -> None:
     assert "value_loss" in ppo.step()
 
 
+def test_a_squashed_policy_is_fitted_through_its_tanh() -> None:
+    env = gym.make(ENV)
+    given = ActorPolicy(env.observation_space, env.action_space, head="clipped", log_std_init=-1.0)
+    torch.nn.init.zeros_(given.output.weight)
+    torch.nn.init.constant_(given.output.bias, 0.8)
+    ppo = learner(given, head="squashed")
+    assert ppo.step()["refit_loss"] < 1e-4
+    obs = torch.linspace(-1, 1, 9)[:, None].numpy()
+    assert abs(ppo.policy.act(obs) - given.act(obs)).max() < 0.05
+
+
 def test_a_state_from_before_or_after_the_fit_goes_on_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("imitate.rl.fit_by_play._UPDATES", 50)
     for steps in (0, 1, 3):

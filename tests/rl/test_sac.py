@@ -179,8 +179,10 @@ def test_a_stored_policy_acts_and_values_alike(tmp_path: Path) -> None:
 
 
 def test_discrete_actions_are_refused() -> None:
-    with pytest.raises(InputError, match="continuous actions"):
+    with pytest.raises(InputError, match=r"^sac wants continuous actions"):
         SAC(small(), envs=envs_of("CartPole-v1"), seed=0)
+    with pytest.raises(InputError, match=r"^tqc wants continuous actions"):
+        TQC(TQCConfig(), envs=envs_of("CartPole-v1"), seed=0)
 
 
 def test_demonstrations_without_rewards_are_noticed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -7,6 +7,7 @@ the same roll-ins, critic and gate.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -29,6 +30,7 @@ from imitate.imitators.cloning import imitation_loss
 from imitate.imitators.roll_in.roll_in import Labelled
 from imitate.imitators.roll_in.student import Student
 from imitate.imitators.roll_in.teachers import Teacher
+from imitate.nn.distributions import Gaussian
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.handed import takes
@@ -48,6 +50,8 @@ class NaturalStudent(Student):
         """One step of at most `kl_limit`."""
         with torch.no_grad():
             old = self.actor(prepared)
+            if isinstance(old, Gaussian):  # its deviation may be the parameter that the step moves
+                old = replace(old, log_std=old.log_std.clone())
         self.natural.step(loss, lambda: kl_divergence(old, self.actor(prepared)).mean())
         self.actor.project_()
 
@@ -84,6 +88,7 @@ class Variant:
             core.student.actor.log_std.requires_grad_(False)
         if config.update == "natural":
             core.student = NaturalStudent(config, core.student.actor)
+            core.seed_student()
         scene = Scene(core.critic, core.student.actor, config, core.generator, core.search)
         self.estimator = find_estimator(scene, expert, envs.single_observation_space, seed)
         self.value = self.estimator.value
