@@ -28,7 +28,7 @@ def with_head(
 ) -> ActorPolicy:
     """A policy with the hidden layers and input statistics of the given one, and an untrained head.
 
-    log_std_init    by default the given policy's own, or 0 if it depends on the state
+    log_std_init    by default the given policy's own; if that depends on the state, 0
 
     Raises InputError if the head does not fit the action space.
     """

@@ -125,7 +125,9 @@ class PPO(OnPolicy):
         if policy is not None:
             head = config.head or ("categorical" if policy.head == "categorical" else "clipped")
             if head != policy.head:
-                self.imitator, policy = policy.to(device), with_head(policy, head, seed=seed)
+                log_std_init = config.log_std_init if policy.state_std else None
+                self.imitator = policy.to(device)
+                policy = with_head(policy, head, seed=seed, log_std_init=log_std_init)
         super().__init__(config, envs=envs, seed=seed, device=device, policy=policy, share_pixels=True)
         self.moves = []
         self.least_steps = least_steps(

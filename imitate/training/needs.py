@@ -98,7 +98,8 @@ def check_widths(init: str | None, hyperparameters: Mapping[str, Any]) -> None:
     from imitate.nn.stored_policy import load_policy  # torch takes a second, which only this check needs
 
     has = load_policy(init).architecture
-    if hyperparameters.get("log_std_init") is not None:
+    left_behind = has.get("state_std", False) and hyperparameters.get("head") != has["head"]
+    if hyperparameters.get("log_std_init") is not None and not left_behind:
         raise InputError(
             f"--log-std-init is for a new policy, and {init} has a deviation of its own: leave it out"
         )

@@ -42,6 +42,17 @@ def test_another_network_than_that_of_init_is_refused(capsys: pytest.CaptureFixt
     assert main([*PPO, "--init", "run", "--hidden", "64", "64", "--budget", "300", "--out", "tuned"]) == 0
 
 
+def test_a_run_of_sac_is_tuned_with_a_deviation_that_is_given(capsys: pytest.CaptureFixture[str]) -> None:
+    """SAC's depends on the state, and PPO's doesn't; a squashed policy keeps it."""
+    few = ("--env", "ContinuousIdentity-v0", "--budget", "64", "--eval-every", "0")
+    sac = ("train", "sac", *few, "--learning-starts", "32", "--hidden", "8", "--rounds-per-iteration", "4")
+    assert main([*sac, "--out", "run"]) == 0
+    init = ("train", "ppo", *few, "--num-steps", "4", "--init", "run", "--log-std-init", "-2")
+    assert "has a deviation of its own" in refused(capsys, *init, "--head", "squashed", "--out", "o")
+    assert main([*init, "--out", "tuned"]) == 0
+    assert load_policy("tuned").log_std.tolist() == pytest.approx([-2.0], abs=0.1)
+
+
 def test_several_experts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Teachers.fit, "__defaults__", (20, 0))  # gradient steps of the critics
     dagger = ("train", "dagger", "--env", "CartPole-v1", "--budget", "160", "--iterations", "1")

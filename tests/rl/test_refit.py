@@ -55,6 +55,14 @@ def test_the_fitted_policy_acts_as_the_given_one_and_explores_as_much() -> None:
     assert "value_loss" in ppo.step()
 
 
+def test_a_deviation_that_depends_on_the_state_is_left_behind() -> None:
+    """SAC's may be 1 where nothing is at stake, so the new one begins where the config says."""
+    env = gym.make(ENV)
+    given = ActorPolicy(env.observation_space, env.action_space, head="squashed", state_std=True)
+    ppo = learner(given, log_std_init=-2.0)
+    assert ppo.policy.log_std.tolist() == [-2.0]
+
+
 def test_a_squashed_policy_is_fitted_through_its_tanh() -> None:
     env = gym.make(ENV)
     given = ActorPolicy(env.observation_space, env.action_space, head="clipped", log_std_init=-1.0)
