@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Literal, Protocol
@@ -103,7 +104,7 @@ def _episode(
             action = keys.action(down, controls.mouse, action)
         else:
             action = ask(obs[-1][None])[0]
-        following, reward, terminated, truncated, _ = env.step(action)
+        following, reward, terminated, truncated, _ = env.step(copy(action))
         obs.append(np.asarray(following, space.dtype))
         actions.append(action)
         rewards.append(float(reward))

@@ -138,6 +138,7 @@ class SyncVecEnv:
             raise InputError(
                 f"got {len(actions)} actions for {self.num_envs} environments: give one for each"
             )
+        actions = np.array(actions)  # an environment may change its action in place
         final_obs = self._obs.copy()
         rewards = np.zeros(self.num_envs, np.float32)
         terminated = np.zeros(self.num_envs, bool)

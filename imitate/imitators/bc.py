@@ -35,6 +35,7 @@ from imitate.rl.handed import takes
 __all__ = ["BC", "BCConfig"]
 
 _EVALUATION_BATCH = 4_096
+_MOST_WHITENED = 1_000  # inputs, unless it is asked for: the time grows with their cube
 
 
 class Member:
@@ -120,7 +121,10 @@ class BC:
                 for actor in actors:
                     actor.encoder.observe(obs.to(self.device))
         pairs = int(demos.lengths[self.trained_on].sum())
-        whiten = pairs <= self.batch_size if config.whiten is None else config.whiten
+        whiten = config.whiten
+        if whiten is None:
+            inputs = math.prod(observations.shape or ())
+            whiten = pairs <= self.batch_size and inputs <= _MOST_WHITENED
         self.whitening: Whitening | None = None
         if whiten:
             seen = demos.minibatches(_EVALUATION_BATCH, rng, fields=["obs"], episodes=self.trained_on)

@@ -45,6 +45,29 @@ def test_idle_environments_show_an_observation_of_the_space(make: Any) -> None:
     np.testing.assert_array_equal(envs.step(np.zeros(3, int)).obs, [5, 4, 4])
 
 
+class _Driver(gym.Env[np.ndarray, np.ndarray]):
+    """Scales the action that it is given in place, as drivers of motors do."""
+
+    observation_space = action_space = gym.spaces.Box(-1.0, 1.0, (2,))
+
+    def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> Any:
+        super().reset(seed=seed, options=options)
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action: np.ndarray) -> Any:
+        action *= 0.5
+        return np.zeros(2, np.float32), 0.0, False, False, {}
+
+
+@pytest.mark.parametrize("make", [SyncVecEnv, lambda fns: PoolVecEnv(ProcessPool(fns))])
+def test_an_environment_that_changes_its_action_changes_no_record(make: Any) -> None:
+    with closing(make([_Driver] * 2)) as envs:
+        envs.reset([0, 1])
+        actions = np.ones((2, 2), np.float32)
+        envs.step(actions)
+        assert (actions == 1.0).all()
+
+
 def _send(envs: ProcessPool, number: signal.Signals) -> None:
     for process in envs._envs.processes:
         os.kill(process.pid, number)

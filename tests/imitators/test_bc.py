@@ -230,6 +230,14 @@ def test_demonstrations_beyond_a_minibatch_are_not_whitened_unless_asked(tmp_pat
         assert (BC(BCConfig(**options), demos=demos, seed=0).whitening is not None) == wanted
 
 
+def test_many_inputs_are_not_whitened_unless_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A float picture of 48 x 48 has 6,912: its correlations would take minutes."""
+    monkeypatch.setattr("imitate.imitators.bc._MOST_WHITENED", 3)
+    demos = recorded(tmp_path, "CartPole-v1", Balancer(), 1)
+    for options, wanted in ({"batch_size": 500}, False), ({"whiten": True}, True):
+        assert (BC(BCConfig(**options), demos=demos, seed=0).whitening is not None) == wanted
+
+
 def test_three_members_learn_from_the_same_pairs_and_act_as_one(tmp_path: Path) -> None:
     demos = recorded(tmp_path, "CartPole-v1", Balancer(), 1)
     learner = cloned(demos, demo_pairs=100, members=3, max_updates=300)
