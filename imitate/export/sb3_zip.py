@@ -56,6 +56,11 @@ def to_sb3(policy: ActorPolicy, path: str | Path) -> Path | None:
         raise InputError(
             f"Stable-Baselines3 has no such network for {policy.observation_space}: export to onnx or torch"
         )
+    if isinstance(policy.observation_space, spaces.Box) and not policy.observation_space.shape:
+        raise InputError(
+            f"Stable-Baselines3 takes no observation without an axis, got {policy.observation_space}: give the "
+            "environment's the shape (1,) and train again, or export to onnx or torch"
+        )
     if policy.architecture.get("layer_norm"):
         raise InputError("Stable-Baselines3's PPO has no layer norm: export to onnx or torch")
     if starts:

@@ -52,9 +52,10 @@ POLICIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "parts": (PARTS, BOUNDED, {"normalize_obs": True}),
     "of the state": (VECTOR, BOUNDED, {"state_std": True}),
     "from one": (VECTOR, spaces.Discrete(4, start=1), {}),
+    "one number": (spaces.Box(-10, 10, ()), BOUNDED, {"normalize_obs": True}),
     "one torque": (VECTOR, spaces.Box(-2, 2, (1,)), {"head": "squashed", "activation": "relu", "state_std": True}),
 }  # fmt: skip
-SB3_LACKS = ("small pictures", "small stacks", "parts", "from one", "of the state", "layer norm")
+SB3_LACKS = ("small pictures", "small stacks", "parts", "from one", "of the state", "layer norm", "one number")
 
 
 def policy_of(name: str) -> ActorPolicy:

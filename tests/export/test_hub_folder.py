@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import stable_baselines3 as sb3
@@ -197,6 +198,30 @@ def test_what_cannot_be_made_is_said(tmp_path: Path, caplog: pytest.LogCaptureFi
     assert card.data.eval_results is None
     assert "was not measured" in card.text
     assert "None was given" in card.text
+
+
+class OneNumber(gym.Env[Any, Any]):
+    """Its observation has no axis."""
+
+    observation_space, action_space = gym.spaces.Box(-10, 10, ()), gym.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed, options=options)
+        return np.zeros((), np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        return np.zeros((), np.float32), float(action), True, False, {}
+
+
+def test_a_folder_whose_policy_is_none_of_sb3s_has_no_zip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(
+        gym.registry, "One-v0", gym.envs.registration.EnvSpec("One-v0", entry_point=OneNumber)
+    )
+    assert export(run_of(tmp_path / "run", "One-v0"), "--no-film") == 0
+    assert "the folder has no SB3 zip: Stable-Baselines3 takes no observation without an axis" in caplog.text
+    assert not list((tmp_path / "run" / "hub").glob("*.zip"))
 
 
 def test_the_cards_commands_name_the_module_of_an_own_environment(tmp_path: Path) -> None:
