@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,11 +17,13 @@ from imitate.errors import InputError
 from imitate.nn.fields import FieldEncoder
 from imitate.nn.policy import ActorPolicy
 
-__all__ = ["SAMPLES", "Deployed", "Inputs", "compare", "named"]
+__all__ = ["SAMPLES", "WIDE_UNSIGNED", "Deployed", "Inputs", "compare", "named"]
 
 Inputs = Tensor | dict[str, Tensor]
 """Observations (B, *obs_shape), or those of a Dict by key."""
 
+WIDE_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
+"""Types that torch's exporter to ONNX lacks."""
 SAMPLES = 1_000
 """Random observations with which an export is compared to its policy."""
 _BATCH = 50
@@ -32,12 +35,14 @@ class Deployed(nn.Module):
     gradients.
 
     Its input are raw observations (B, *obs_shape); of a Dict, a dict of such tensors by key, `camera/left` in a Dict of
-    a Dict. Its output are the environment's actions (B, *action_shape). Discrete actions are int64.
+    a Dict, `0` in a Tuple. Its output are the environment's actions (B, *action_shape) in the type that
+    `ActorPolicy.act` gives them; those of a MultiDiscrete of uint16, uint32 or uint64 are int64.
     """
 
     def __init__(self, policy: ActorPolicy) -> None:
         super().__init__()
         self.policy = copy.deepcopy(policy).cpu().eval().requires_grad_(False)
+        self.action_type = _type_of(policy.action_space)
 
     def forward(self, observation: Inputs) -> Tensor:
         policy = self.policy
@@ -47,7 +52,8 @@ class Deployed(nn.Module):
             features = encoder.join_parts(parts)
         else:
             features = encoder(encoder.prepare(observation))
-        return policy.to_env(policy.distribution(features).mode())
+        actions = policy.to_env(policy.distribution(features).mode())
+        return actions if self.action_type is None else actions.to(self.action_type)
 
     def sample(self, count: int, seed: int = 0) -> Inputs:
         """Random observations (count, *obs_shape) as `forward` takes them; numbers without bounds are normal."""
@@ -60,8 +66,16 @@ class Deployed(nn.Module):
         }
 
 
+def _type_of(space: spaces.Space[Any]) -> torch.dtype | None:
+    """The type to cast actions to; None if they stay as the network gives them."""
+    if not isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
+        return None
+    kind = torch.from_numpy(np.empty(0, space.dtype)).dtype
+    return None if kind in WIDE_UNSIGNED else kind
+
+
 def named(inputs: Inputs) -> dict[str, Tensor]:
-    """The inputs by name; observations that are no Dict are named `observation`."""
+    """The inputs by name; observations that are no Dict or Tuple are named `observation`."""
     return inputs if isinstance(inputs, dict) else {"observation": inputs}
 
 

@@ -96,6 +96,34 @@ def test_onnx(name: str, tmp_path: Path) -> None:
     assert session.get_modelmeta().custom_metadata_map["torch"]
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit")
+@pytest.mark.parametrize(
+    ("actions", "wanted"),
+    [
+        (spaces.MultiBinary(3), np.int8),
+        (spaces.MultiDiscrete([3, 2], dtype=np.int32, start=[2, -1]), np.int32),
+        (spaces.Discrete(3, dtype=np.int32), np.int64),
+        (spaces.Box(-1, 1, (2,), np.float64), np.float64),
+    ],
+)
+def test_actions_have_the_type_of_the_policys(actions: Any, wanted: Any, tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    with seeded(0):
+        policy = ActorPolicy(VECTOR, actions)
+    obs = torch.zeros(2, 5)
+    to_onnx(policy, tmp_path / "p.onnx")
+    to_torch(policy, tmp_path / "p.pt2")
+    to_torchscript(policy, tmp_path / "p.pt")
+    session = onnxruntime.InferenceSession(tmp_path / "p.onnx")
+    found = {
+        "policy": policy.predict(obs.numpy())[0],
+        "onnx": session.run(None, {"observation": obs.numpy()})[0],
+        "torch": torch.export.load(tmp_path / "p.pt2").module()(obs).numpy(),
+        "torchscript": torch.jit.load(tmp_path / "p.pt")(obs).numpy(),
+    }
+    assert {name: each.dtype for name, each in found.items()} == dict.fromkeys(found, np.dtype(wanted))
+
+
 @pytest.mark.parametrize("name", ["normalised", "several", "camera", "parts", "bits"])
 def test_torch_export(name: str, tmp_path: Path) -> None:
     to_torch(policy_of(name), tmp_path / "p.pt2")
