@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from imitate.envs.spaces import Array
 from imitate.errors import InputError, pip_install
-from imitate.export.deployed import Deployed, Inputs, compare, named
+from imitate.export.deployed import WIDE_UNSIGNED, Deployed, Inputs, compare, named
 from imitate.files import atomic, versions
 from imitate.nn.policy import ActorPolicy
 
@@ -26,6 +26,9 @@ _OPSET = 17  # which runtimes of 2022 and later read
 def to_onnx(policy: ActorPolicy, path: str | Path) -> None:
     """Write an ONNX file; its batch is of any size, and its metadata hold the description of the policy.
 
+    Its inputs have the names that `named` gives. Its output is `action`, with underscores behind that if an input has
+    this name.
+
     Raises InputError if the packages are missing, or if onnxruntime gives other actions than the policy.
     """
     path = Path(path)
@@ -36,22 +39,29 @@ def to_onnx(policy: ActorPolicy, path: str | Path) -> None:
         raise InputError(f"export to onnx needs {error.name}: {pip_install('export')}") from error
     deployed = Deployed(policy)
     inputs = deployed.sample(2)
-    names = list(named(inputs))
-    axes = {name: {0: "batch"} for name in (*names, "action")}
+    names = [f"onnx::{name}" if _is_lost(name, part) else name for name, part in named(inputs).items()]
+    output = "action"
+    while output in names:
+        output += "_"
+    axes = {name: {0: "batch"} for name in (*names, output)}
     with atomic(path) as file:
         with warnings.catch_warnings():  # of the exporter that needs no further package
             warnings.simplefilter("ignore")
             torch.onnx.export(
                 deployed,
-                (inputs, {}),  # the second are named arguments, for which it would take a dict that is last
+                (
+                    _traceable(inputs),
+                    {},
+                ),  # the second are named arguments, for which it would take a dict that is last
                 str(file),
                 input_names=names,
-                output_names=["action"],
+                output_names=[output],
                 dynamic_axes=axes,
                 opset_version=_OPSET,
                 dynamo=False,
             )
         model = onnx.load(str(file))
+        _restore_inputs(model.graph, inputs)
         shape = model.graph.output[0].type.tensor_type.shape
         for dim, size in zip(shape.dim[1:], policy.action_space.shape or (), strict=True):
             dim.dim_value = size  # the exporter leaves some unknown
@@ -66,6 +76,29 @@ def to_onnx(policy: ActorPolicy, path: str | Path) -> None:
             return actions
 
         compare(deployed, act, path.name)
+
+
+def _is_lost(name: str, part: Tensor) -> bool:
+    """True for an input whose name or type torch's exporter to ONNX can't take."""
+    return name.isdigit() or part.dtype in WIDE_UNSIGNED
+
+
+def _traceable(inputs: Inputs) -> Inputs:
+    """The inputs in types that the exporter takes."""
+    if isinstance(inputs, dict):
+        return {name: part.double() if part.dtype in WIDE_UNSIGNED else part for name, part in inputs.items()}
+    return inputs.double() if inputs.dtype in WIDE_UNSIGNED else inputs
+
+
+def _restore_inputs(graph: Any, inputs: Inputs) -> None:
+    """Give the inputs that the exporter can't take their own names and types, with a cast behind each."""
+    from onnx import helper
+
+    for value, (name, part) in zip(graph.input, named(inputs).items(), strict=True):
+        if _is_lost(name, part):
+            kind = value.type.tensor_type
+            graph.node.insert(0, helper.make_node("Cast", [name], [value.name], to=kind.elem_type))
+            value.name, kind.elem_type = name, helper.np_dtype_to_tensor_dtype(part.numpy().dtype)
 
 
 def to_torch(policy: ActorPolicy, path: str | Path) -> None:

@@ -20,7 +20,11 @@ from imitate.envs.spaces import random_observations
 from imitate.errors import InputError
 from imitate.nn.policy import ActorPolicy
 
-NUMPY = [name for name in POLICIES if name not in ("pixels", "squashed pixels", "camera", "parts")]
+OF_IMAGES_OR_PARTS = (
+    *("pixels", "squashed pixels", "camera", "parts"),
+    *("tuple", "last action", "two depths"),
+)
+NUMPY = [name for name in POLICIES if name not in OF_IMAGES_OR_PARTS]
 
 
 @pytest.mark.parametrize("name", NUMPY)

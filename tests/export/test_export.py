@@ -52,10 +52,16 @@ POLICIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "parts": (PARTS, BOUNDED, {"normalize_obs": True}),
     "of the state": (VECTOR, BOUNDED, {"state_std": True}),
     "from one": (VECTOR, spaces.Discrete(4, start=1), {}),
+    "tuple": (spaces.Tuple((VECTOR, spaces.Discrete(3, start=-1))), BOUNDED, {"normalize_obs": True}),
+    "last action": (spaces.Dict(action=BOUNDED, action_=VECTOR), BOUNDED, {}),
+    "depth": (spaces.Box(0, 65535, (36, 40, 1), np.uint16), BOUNDED, {"normalize_obs": True}),
+    "two depths": (spaces.Tuple((spaces.Box(0, 65535, (6,), np.uint16), spaces.Box(0, 2**32 - 1, (2,), np.uint32))),
+                   BOUNDED, {}),
     "one number": (spaces.Box(-10, 10, ()), BOUNDED, {"normalize_obs": True}),
     "one torque": (VECTOR, spaces.Box(-2, 2, (1,)), {"head": "squashed", "activation": "relu", "state_std": True}),
 }  # fmt: skip
-SB3_LACKS = ("small pictures", "small stacks", "parts", "from one", "of the state", "layer norm", "one number")
+SB3_LACKS = ("small pictures", "small stacks", "parts", "from one", "of the state", "layer norm", "tuple",
+             "last action", "two depths", "one number")  # fmt: skip
 
 
 def policy_of(name: str) -> ActorPolicy:
@@ -96,6 +102,23 @@ def test_onnx(name: str, tmp_path: Path) -> None:
     assert session.get_modelmeta().custom_metadata_map["torch"]
 
 
+def test_onnx_keeps_the_names_and_types_of_observations(tmp_path: Path) -> None:
+    """Names that are numbers, an input named as the output is, and unsigned numbers that torch's exporter lacks."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    for name, inputs, output in (
+        ("tuple", {"0": "float", "1": "int64"}, "action"),
+        ("last action", {"action": "float", "action_": "float"}, "action__"),
+        ("depth", {"observation": "uint16"}, "action"),
+        ("two depths", {"0": "uint16", "1": "uint32"}, "action"),
+    ):
+        to_onnx(policy_of(name), tmp_path / f"{name}.onnx")
+        session = onnxruntime.InferenceSession(tmp_path / f"{name}.onnx")
+        assert {one.name: one.type for one in session.get_inputs()} == {
+            key: f"tensor({kind})" for key, kind in inputs.items()
+        }
+        assert [one.name for one in session.get_outputs()] == [output]
+
+
 @pytest.mark.filterwarnings("ignore:`torch.jit")
 @pytest.mark.parametrize(
     ("actions", "wanted"),
@@ -124,7 +147,7 @@ def test_actions_have_the_type_of_the_policys(actions: Any, wanted: Any, tmp_pat
     assert {name: each.dtype for name, each in found.items()} == dict.fromkeys(found, np.dtype(wanted))
 
 
-@pytest.mark.parametrize("name", ["normalised", "several", "camera", "parts", "bits"])
+@pytest.mark.parametrize("name", ["normalised", "several", "camera", "parts", "bits", "tuple", "depth"])
 def test_torch_export(name: str, tmp_path: Path) -> None:
     to_torch(policy_of(name), tmp_path / "p.pt2")
     deployed, loaded = Deployed(policy_of(name)), torch.export.load(tmp_path / "p.pt2").module()
@@ -181,9 +204,11 @@ def test_sb3_acts_the_same(name: str, tmp_path: Path) -> None:
     model = kind.load(tmp_path / "p.zip", device="cpu", buffer_size=100)
     obs = named(Deployed(policy).sample(50))["observation"].numpy()
     seen = obs
-    if name == "normalised":
-        assert beside is not None
-        env = DummyVecEnv([lambda: gym.Wrapper(Still())])
+    assert (beside is not None) == bool(policy.architecture["normalize_obs"])
+    if beside is not None:
+        still = Still()
+        still.observation_space = policy.observation_space
+        env = DummyVecEnv([lambda: gym.Wrapper(still)])
         seen = VecNormalize.load(str(beside), env).normalize_obs(obs)
     found = model.predict(seen, deterministic=True)[0]
     np.testing.assert_allclose(found, policy.act(obs), rtol=1e-5, atol=1e-6)
