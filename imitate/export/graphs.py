@@ -52,7 +52,7 @@ def to_onnx(policy: ActorPolicy, path: str | Path) -> None:
                 (
                     _traceable(inputs),
                     {},
-                ),  # the second are named arguments, for which it would take a dict that is last
+                ),  # {}: no named arguments, for which it would take a dict that is last
                 str(file),
                 input_names=names,
                 output_names=[output],
