@@ -14,6 +14,7 @@ __all__ = [
     "LARGEST",
     "Fault",
     "InputError",
+    "Unwritable",
     "check_range",
     "check_switches",
     "check_whole",
@@ -48,6 +49,13 @@ class Fault(InputError):
     """
 
     seed: int | None = None
+
+
+class Unwritable(OSError, InputError):
+    """A file can't be created. It is an OSError too, for callers that go on without the file."""
+
+    def __str__(self) -> str:
+        return f"{self.filename} can't be written: {self.strerror}"
 
 
 def raised(who: str, error: BaseException) -> Fault:

@@ -19,7 +19,7 @@ from typing import Annotated, Any, TypeVar
 import filelock
 import msgspec
 
-from imitate.errors import DISK_FULL, LARGEST, InputError, one_line
+from imitate.errors import DISK_FULL, LARGEST, InputError, Unwritable, one_line
 
 __all__ = [
     "Count",
@@ -32,6 +32,7 @@ __all__ = [
     "last_line",
     "lock",
     "machine",
+    "make_parent",
     "plain_json",
     "read_bytes",
     "read_json",
@@ -52,6 +53,7 @@ _PARTIAL = ".partial"
 _LARGEST_JSON = 64 << 20
 _MOST_VALUES = 6_000_000  # of one JSON text; an object of one value takes 200 bytes
 _TAIL = 1 << 16  # bytes at the end of a log, which hold its last line
+_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)  # errors of a folder that takes no new files
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP)
 
 # The umask can only be read by setting it, which other threads would notice, so read it once at import.
@@ -65,6 +67,8 @@ def atomic(path: Path, *, new: bool = False) -> Iterator[Path]:
 
     If the block raises, the temporary file is removed. With `new`, no file is replaced: raises FileExistsError if
     `path` exists by then. The file is synced to disk before it is renamed; its permissions follow the user's umask.
+
+    Raises Unwritable before the block if the folder takes no new files.
     """
     temporary = _temporary(path)
     try:
@@ -86,8 +90,8 @@ def atomic(path: Path, *, new: bool = False) -> Iterator[Path]:
 def atomic_folder(path: Path) -> Iterator[Path]:
     """As `atomic` with `new`, for a folder: yields an empty temporary folder, which is renamed to `path` at the end."""
     temporary = _temporary(path)
-    temporary.mkdir()
     try:
+        temporary.mkdir()
         yield temporary
         if path.exists():
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
@@ -98,10 +102,50 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         raise
 
 
+def make_parent(path: Path) -> None:
+    """Create the folder of an output file, with its parents, if it is missing.
+
+    Raises Unwritable if a file is in its place or the folder above it is read-only, and other errors as OSError.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        _explain(error, path)
+        raise
+
+
 def _temporary(path: Path) -> Path:
-    """A name that no other writer has. A process's number is no such name: those of containers are the same, and their
-    caches may be shared."""
-    return path.with_name(f".{path.name}.{secrets.token_hex(4)}{_PARTIAL}")
+    """A name in the same folder that no other writer has. A process's number is no such name: those of containers are
+    the same, and their caches may be shared.
+
+    Raises Unwritable if the folder takes no new files, and other errors as OSError. Both name `path`; an error of a
+    library that writes the temporary file would name that one, or give no reason.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_PARTIAL}")
+    try:
+        temporary.touch(exist_ok=False)
+    except OSError as error:
+        _explain(error, path)
+        raise
+    temporary.unlink()
+    return temporary
+
+
+def _explain(error: OSError, path: Path) -> None:
+    """Raise Unwritable if the folder of `path` is the reason that it can't be created; otherwise give the error its
+    name."""
+    error.filename = str(path)
+    if error.errno in (errno.EEXIST, errno.ENOTDIR):
+        file = next((each for each in path.parents if each.is_file()), path.parent)
+        said = f"{file} is a file, not a folder; choose another output path"
+    elif error.errno == errno.ENOENT and not path.parent.is_dir():
+        said = f"there is no folder {path.parent}; create it first, or choose another output path"
+    elif error.errno in (*_CLOSED, errno.ENOENT):  # the last in /proc
+        reason = os.strerror(error.errno)
+        said = f"its folder takes no new files ({reason}); choose another output path, or make the folder writable"
+    else:
+        return
+    raise Unwritable(error.errno, said, str(path)) from error
 
 
 def _name(problem: BaseException, temporary: Path, path: Path) -> None:
@@ -140,7 +184,7 @@ class Lock:
     with the process. Processes that are forked don't inherit it.
 
     On a file system without locks, nothing is locked. Raises InputError with the message `busy` if another process or
-    another object holds the lock, and OSError if the file can't be created.
+    another object holds the lock, and OSError or Unwritable if the file can't be created.
     """
 
     def __init__(self, path: Path, busy: str) -> None:
@@ -151,9 +195,13 @@ class Lock:
         try:
             self._held.acquire(timeout=0)
         except filelock.Timeout:
+            if not os.path.lexists(path):
+                _temporary(path)  # raises in /proc, which filelock takes for a busy folder
             raise InputError(busy) from None
         except OSError as error:
             if error.errno not in _NO_LOCKS:
+                if not os.path.lexists(path):
+                    _explain(error, path)
                 raise
             path.unlink(missing_ok=True)
 
@@ -171,11 +219,18 @@ class Lock:
 def lock(folder: Path, what: str) -> Iterator[None]:
     """Lock `folder` for this process, creating it if missing.
 
-    `what` describes the use for the message, such as "a training run". Raises InputError if another process holds it.
+    `what` describes the use for the message, such as "a training run". Raises InputError if another process holds it,
+    and Unwritable if the folder can't be made or takes no files.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     busy = f"{what} is at work in {folder}: wait for it, or choose another --out"
-    with closing(Lock(folder / ".lock", busy)):
+    file = folder / ".lock"
+    try:
+        make_parent(file)
+        held = Lock(file, busy)
+    except Unwritable as error:
+        error.filename = str(folder)
+        raise
+    with closing(held):
         yield
 
 
@@ -194,7 +249,7 @@ def cache_folder(name: str) -> Path:
 
 def write_json(path: Path, data: Any) -> None:
     """Write plain data atomically, creating the folder if missing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_parent(path)
     with atomic(path) as temporary:
         temporary.write_text(json.dumps(data, indent=2) + "\n", "utf-8")
 

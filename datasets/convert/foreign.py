@@ -53,11 +53,11 @@ class refused:
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            return  # a fault of the disk, not of the file's content
         if isinstance(error, InputError):
             if self._what not in str(error):
                 raise InputError(f"{self._what}: {error}") from error
-        elif isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
-            return  # a fault of the disk, not of the file's content
         elif isinstance(error, Exception):
             raise InputError(
                 f"{self._what} can't be read ({type(error).__name__}: {one_line(error)[:200]}): it is damaged or "
