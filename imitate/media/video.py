@@ -24,7 +24,7 @@ from imitate.envs.make import is_mujoco, make_env, resolve_env_id
 from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
-from imitate.files import atomic
+from imitate.files import atomic, make_parent
 
 __all__ = ["filming", "fps_of", "record_video", "renderable_env"]
 
@@ -87,9 +87,8 @@ def filming(
     """
     out = Path(out)
     if out.suffix.lower() != ".mp4":
-        raise InputError(
-            f"a video is written as .mp4, got {out}; name the file {out.with_suffix('.mp4').name}"
-        )
+        example = out / "video.mp4" if out.is_dir() else out.with_suffix(".mp4").name
+        raise InputError(f"a video is written as .mp4, got {out}; name the file {example}")
     if out.exists():
         raise InputError(f"{out} exists already; choose another name or remove it")
     if width is not None and width < 2:
@@ -98,7 +97,7 @@ def filming(
         fps = fps_of(env)
         limits = [max_steps, None if max_seconds is None else int(max_seconds * fps)]
         limit = min((limit for limit in limits if limit is not None), default=None)
-        out.parent.mkdir(parents=True, exist_ok=True)
+        make_parent(out)
         with atomic(out) as temporary, closing(_Encoder(temporary, fps, width, crf)) as encoder:
             yield _Filmed(env, encoder.write, episodes), limit
             encoder.finish()

@@ -163,6 +163,16 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["/", ".", ".."])
+def test_a_folder_is_no_video(name: str) -> None:
+    """A path without a name has no suffix to change."""
+    example = Path(name) / "video.mp4"
+    with pytest.raises(
+        InputError, match=f"^a video is written as .mp4, got {re.escape(name)}; name the file {example}$"
+    ):
+        record_video(Constant(0), "Countdown-v0", name)
+
+
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "film.mp4").write_bytes(b"mine")
     with pytest.raises(InputError, match="exists already"):
