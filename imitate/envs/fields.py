@@ -39,7 +39,7 @@ class Fields(spaces.Dict):
     N observations have the shape (N,), and their field `obs["goal"]` has (N, *goal_shape), as in a dict of batches.
     Fields are sorted by name; parts are Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these.
 
-    Raises InputError for other parts, and for names that are not text.
+    Raises InputError for other parts, and for names that are not text, are empty or hold NUL.
     """
 
     dtype: np.dtype[Any]
@@ -47,7 +47,10 @@ class Fields(spaces.Dict):
 
     def __init__(self, parts: Mapping[str, Space]) -> None:
         if not all(isinstance(name, str) and name and "\0" not in name for name in parts):
-            raise InputError(f"the names {list(parts)} of a Dict are not supported: wanted texts")
+            raise InputError(
+                f"the names {list(parts)} of a Dict are not supported: wanted texts, not empty and without "
+                "NUL; rename its parts, e.g. in a wrapper of the environment"
+            )
         known = {name: as_fields(parts[name]) for name in sorted(parts)}
         for name, part in known.items():
             if not isinstance(part, LEAVES | Fields):

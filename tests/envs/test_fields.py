@@ -161,8 +161,16 @@ def test_what_is_not_supported_is_named() -> None:
         SyncVecEnv([lambda: Strange(spaces.Tuple([spaces.Discrete(2), BOX]))])
     with pytest.raises(InputError, match=r"^PPO does not take Dict or Tuple observations"):
         check_plain("PPO", NESTED, BOX)
-    with pytest.raises(InputError, match=r"^PPO does not take MultiBinary actions"):
+    with pytest.raises(
+        InputError, match=r"^PPO does not take MultiBinary actions: choose bc or dagger, which do"
+    ):
         check_plain("PPO", BOX, spaces.MultiBinary(2))
+
+
+@pytest.mark.parametrize("name", ["", "a\0b", 1])
+def test_a_name_that_no_file_can_hold_says_what_is_wanted(name: Any) -> None:
+    with pytest.raises(InputError, match="wanted texts, not empty and without NUL; rename its parts"):
+        Fields({name: BOX, "x": BOX})
 
 
 class Strange(gym.Env[Any, Any]):
