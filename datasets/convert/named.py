@@ -49,7 +49,7 @@ def columns_of_roles(
         names = columns.get(role) or known(role)
         for name in names:
             if name not in stored:
-                there = ", ".join(list(stored)[:8])
+                there = ", ".join(map(repr, list(stored)[:8]))  # quoted, as a blank counts
                 raise InputError(f"it has no {what} {name!r}{did_you_mean(name, stored)}; it has {there}")
         if names:
             columns[role] = names

@@ -68,7 +68,10 @@ def test_arrays_of_an_npz_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        (["obs=levle", "action=valve"], "no column 'levle'; did you mean 'level'"),
+        (
+            ["obs=levle", "action=valve"],
+            "no column 'levle'; did you mean 'level'?; it has 'time', 'level', 'velocity', ",
+        ),
         (["observation=level", "action=valve"], "'observation' is unknown or twice"),
         (["level"], "names no columns"),
         (["obs=level", "action=valve", "reward=r,end"], "reward is one column"),
