@@ -26,7 +26,7 @@ from imitate.datasets.storage.zstd import register
 from imitate.envs.fields import Fields
 from imitate.envs.make import is_installed
 from imitate.errors import InputError, did_you_mean
-from imitate.files import atomic, atomic_folder
+from imitate.files import atomic, atomic_folder, make_parent
 
 __all__ = ["FORMATS", "Converted", "convert", "env_of", "format_of"]
 
@@ -121,7 +121,8 @@ def convert(
     codec     of the pictures in a LeRobotDataset; both are lossless: "h264" (the default) makes videos, "png" images
     dry_run   read everything, write nothing
 
-    Raises InputError if `out` exists, the source is damaged or of no known format, or `out` can't hold it.
+    Raises InputError if `out` exists or can't be written, the source is damaged or of no known format, or `out` can't
+    hold it.
     """
     source, out = Path(source), Path(out)
     target_name, source_name = _target_name(format, out), format_of(source)
@@ -143,7 +144,7 @@ def convert(
         info = replace(info, compression=compression or info.compression, fps=fps or info.fps)
         info = _as_target(info, target_name, actions)
         lost = target.losses(info, recording.labelled)
-        fitting = fitted(recording.episodes(), info, notes, clip=clip)
+        fitting = fitted(recording, info, notes, clip=clip)
         counted = _Counted(_keeping(target.kept, fitting, notes))
         guessed = _guessed(recording, info.env_id)
         seen = Outliers(counted)
@@ -284,7 +285,7 @@ def _write(
     labelled: bool,
     options: Mapping[str, Any],
 ) -> None:
-    out.parent.mkdir(parents=True, exist_ok=True)
+    make_parent(out)
     try:
         with atomic_folder(out) if target.folder else atomic(out, new=True) as temporary:
             target.write(temporary, info, episodes, labelled, **options)

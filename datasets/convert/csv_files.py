@@ -77,7 +77,7 @@ def read(
                         seen.add(hash(name))
                     yield _episode(f"{path}: episode {name[:80]!r}", group, places, notes, again=again)
 
-        yield Recording(episodes, labelled="expert_action" in places)
+        yield Recording(episodes, labelled="expert_action" in places, decimal=True)
 
 
 def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
@@ -133,7 +133,7 @@ def _lines(file: TextIO) -> Iterator[_Line]:
 
     def bounded() -> Iterator[str]:
         nonlocal taken
-        while line := file.readline(_LONGEST_LINE):
+        while line := _next_line(file):
             taken += len(line)
             if taken >= _LONGEST_LINE:
                 raise InputError(f"a line has more than {_LONGEST_LINE} characters")
@@ -157,6 +157,15 @@ def _lines(file: TextIO) -> Iterator[_Line]:
         yield line
 
 
+def _next_line(file: TextIO) -> str:
+    try:
+        return file.readline(_LONGEST_LINE)
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"it isn't UTF-8 text (byte {error.object[error.start]:#04x} doesn't fit): save it as UTF-8"
+        ) from None
+
+
 def _places(header: Sequence[str], columns: Sequence[str]) -> dict[str, list[int]]:
     """The columns of each role: those given by `columns`, otherwise those with known names."""
     if not header:
@@ -173,7 +182,7 @@ def _places(header: Sequence[str], columns: Sequence[str]) -> dict[str, list[int
     chosen = columns_of_roles(columns, _ROLES, at, known, "column")
     if "obs" not in chosen or "action" not in chosen:
         raise InputError(
-            f"it has columns {', '.join(header[:8])!r}; wanted obs_0 ... and action or action_0 ..., or tell "
+            f"it has columns {', '.join(map(repr, header[:8]))}; wanted obs_0 ... and action or action_0 ..., or tell "
             "`imitate data convert` which these are, such as --columns obs=level,velocity action=valve"
         )
     for role in _ROLES[3:]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from imitate.datasets.convert.pieces import Episode
 from imitate.datasets.storage.contain import check_env
 from imitate.datasets.storage.fit import outside
 from imitate.datasets.storage.schema import DemoInfo
+from imitate.envs.fields import LEAVES
 from imitate.envs.make import make_env
 from imitate.envs.spaces import Array, Space, lowest_actions
 from imitate.envs.trust import bare_id
@@ -33,6 +35,7 @@ class Recording:
     info       provenance that our own writer stored in the foreign file; None: another writer made it
     labelled   episodes have `expert_actions`
     acted      False: the data set has no actions, and anything may stand in their place
+    decimal    numbers are read from decimal texts, such as 0.1, which is no binary number but a float32's text
     masks      passes over named parts of the data set, such as "train"
     state_size, has_texts, fps   as in `DemoInfo`
 
@@ -48,6 +51,7 @@ class Recording:
     info: DemoInfo | None = None
     labelled: bool = False
     acted: bool = True
+    decimal: bool = False
     masks: Mapping[str, Callable[[], Iterator[Episode]]] = field(default_factory=dict)
     state_size: int = 0
     has_texts: bool = False
@@ -131,36 +135,35 @@ def complete(recording: Recording, env_id: str | None, env_kwargs: Mapping[str, 
     )
 
 
-def fitted(
-    episodes: Iterable[Episode], info: DemoInfo, notes: Notes, *, clip: bool = False
-) -> Iterator[Episode]:
+def fitted(recording: Recording, info: DemoInfo, notes: Notes, *, clip: bool = False) -> Iterator[Episode]:
     """The episodes in the spaces' types, without empty ones. Raises InputError if they do not fit."""
-    for number, pieces in enumerate(episodes):
-        fitting = _fitted(pieces, number, info, notes, clip)
+    for number, pieces in enumerate(recording.episodes()):
+        fitting = _fitted(pieces, number, info, notes, clip, recording.decimal)
         first = next(fitting, None)
         if first is not None:
             yield chain([first], fitting)
 
 
-def _fitted(pieces: Episode, number: int, info: DemoInfo, notes: Notes, clip: bool) -> Episode:
+def _fitted(pieces: Episode, number: int, info: DemoInfo, notes: Notes, clip: bool, decimal: bool) -> Episode:
     seen = Notes()
+    fit = partial(typed, notes=seen, decimal=decimal)
     for piece in pieces:
         with refused(f"episode {number}"):
-            obs = typed(piece.obs, info.observation_space, "observations", seen)
+            obs = fit(piece.obs, info.observation_space, "observations")
             if info.has_actions:
-                actions = typed(piece.actions, info.action_space, "actions", seen)
+                actions = fit(piece.actions, info.action_space, "actions")
                 labels = piece.expert_actions
-                labels = None if labels is None else typed(labels, info.action_space, "labels", seen)
+                labels = None if labels is None else fit(labels, info.action_space, "labels")
             else:
                 actions, labels = lowest_actions(info.action_space, len(piece)), None
             if clip and info.has_actions and isinstance(info.action_space, spaces.Box):
                 actions = _clipped(actions, info.action_space, seen)
                 labels = None if labels is None else _clipped(labels, info.action_space, seen)
             rewards = np.asarray(piece.rewards, np.float32)
-            seen["rewards are rounded to float32"] += int(not np.array_equal(rewards, piece.rewards))
+            seen["rewards are rounded to float32"] += int(_lossy(rewards, piece.rewards, decimal))
             unsaid = not (piece.terminated or piece.truncated)
             seen["an episode that ends without a reason counts as truncated"] += int(unsaid)
-            fit = replace(
+            fitting = replace(
                 piece,
                 obs=obs,
                 actions=actions,
@@ -168,7 +171,7 @@ def _fitted(pieces: Episode, number: int, info: DemoInfo, notes: Notes, clip: bo
                 expert_actions=labels,
                 truncated=piece.truncated or unsaid,
             )
-        yield fit
+        yield fitting
     notes.update(note for note, count in seen.items() if count)
 
 
@@ -177,9 +180,12 @@ def _clipped(actions: Array, space: spaces.Box, notes: Notes) -> Array:
     return np.clip(actions, space.low, space.high)
 
 
-def typed(array: Array, space: Space, what: str, notes: Notes) -> Array:
-    """The rows in the space's type. Raises InputError if they do not fit it."""
-    if isinstance(space, spaces.Discrete) and array.ndim == 2 and array.shape[1] == 1:
+def typed(array: Array, space: Space, what: str, notes: Notes, *, decimal: bool = False) -> Array:
+    """The rows in the space's type; a column (n, 1) is also n single numbers. `decimal` is as in `Recording`.
+
+    Raises InputError if they do not fit the space.
+    """
+    if isinstance(space, LEAVES) and space.shape == () and array.shape[1:] == (1,):
         array = array[:, 0]
     if array.shape[1:] != space.shape:
         raise InputError(f"{what} have shape {array.shape[1:]}, wanted {space.shape} as in {space}")
@@ -189,8 +195,15 @@ def typed(array: Array, space: Space, what: str, notes: Notes) -> Array:
     if not np.array_equal(new, array):
         if new.dtype.kind != "f":
             raise InputError(f"{what} are {array.dtype} with fractions or out of range, wanted {space}")
-        notes[f"{what} are rounded to {space.dtype}"] += 1
+        notes[f"{what} are rounded to {space.dtype}"] += int(_lossy(new, array, decimal))
     return new
+
+
+def _lossy(new: Array, array: Array, decimal: bool) -> bool:
+    """True if the conversion to `new` has changed a number. A decimal text has not changed if `new` has the same."""
+    if decimal and not np.array_equal(new, array):
+        new = new.astype(str).astype(array.dtype)
+    return not np.array_equal(new, array)
 
 
 def wide(dtype: Any, shape: tuple[int, ...]) -> spaces.Box:

@@ -29,6 +29,7 @@ SINGLE = replace(
     observation_space=spaces.Box(-np.inf, np.inf, (1,), np.float64),
     action_space=spaces.Box(-1.0, 1.0, (1,), np.float32),
 )
+NUMBER = replace(UNIT, observation_space=spaces.Box(-np.inf, np.inf, (), np.float64))
 PICTURES = replace(UNIT, observation_space=spaces.Box(0, 255, (32, 34, 3), np.uint8))
 STACKS = replace(UNIT, observation_space=spaces.Box(0, 255, (2, 36, 36), np.uint8), frame_stack=2)
 

@@ -6,9 +6,11 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import gymnasium as gym
 import numpy as np
 import pytest
-from converting import DISCRETE, PICTURES, SINGLE, STACKS, UNIT, d4rl, minari, recording, same, write
+from conftest import Identity
+from converting import DISCRETE, NUMBER, PICTURES, SINGLE, STACKS, UNIT, d4rl, minari, recording, same, write
 from gymnasium import spaces
 
 from imitate.cli import main
@@ -16,7 +18,14 @@ from imitate.datasets import DemoInfo, DemoReader, InputError
 from imitate.datasets.convert import FORMATS, convert, format_of
 from imitate.imitators.bc import BC, BCConfig
 
-KINDS = {"unit": UNIT, "single": SINGLE, "discrete": DISCRETE, "pictures": PICTURES, "stacks": STACKS}
+KINDS = {
+    "unit": UNIT,
+    "single": SINGLE,
+    "number": NUMBER,
+    "discrete": DISCRETE,
+    "pictures": PICTURES,
+    "stacks": STACKS,
+}
 LOSSLESS = [
     (name, kind, labelled)
     for name in FORMATS
@@ -59,6 +68,37 @@ def test_a_csv_keeps_all_numbers_but_not_where_they_come_from(tmp_path: Path) ->
             assert (was.obs == now.obs).all()
             assert (was.labels == now.labels).all()
             assert (was.terminated, was.truncated) == (now.terminated, now.truncated)
+
+
+class Level(Identity):
+    """Its observation is a number, not a vector of one."""
+
+    def __init__(self) -> None:
+        super().__init__(continuous=True)
+        self.observation_space = NUMBER.observation_space
+        self.action_space = NUMBER.action_space
+
+
+@pytest.mark.parametrize("name", ["csv", "npz"])
+def test_a_column_is_single_numbers_if_the_environment_says_so(name: str, tmp_path: Path) -> None:
+    gym.register("Level-v0", entry_point=Level)
+    played = recording(NUMBER)
+    try:
+        write(tmp_path / "a.h5", NUMBER, played)
+        if name == "csv":
+            convert(tmp_path / "a.h5", tmp_path / "b.csv")
+        else:  # as others write it
+            whole = {
+                what: np.concatenate([getattr(each, what) for each in played]) for what in ("obs", "actions")
+            }
+            np.savez(tmp_path / "b.npz", obs=whole["obs"][:, None], acts=whole["actions"], lengths=[4, 1, 7])
+        convert(tmp_path / f"b.{name}", tmp_path / "c.h5", env_id="Level-v0")
+    finally:
+        del gym.registry["Level-v0"]
+    with DemoReader(tmp_path / "c.h5") as reader:
+        assert reader.info.observation_space == NUMBER.observation_space
+        for was, now in zip(played, reader, strict=True):
+            assert (now.obs == was.obs).all()
 
 
 def test_conversion_goes_between_two_foreign_formats(tmp_path: Path) -> None:
