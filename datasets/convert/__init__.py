@@ -24,7 +24,7 @@ from imitate.datasets.convert.recording import Format, Recording, complete, fitt
 from imitate.datasets.storage.schema import TEXTS, Compression, DemoInfo
 from imitate.datasets.storage.zstd import register
 from imitate.envs.fields import Fields
-from imitate.envs.make import is_installed
+from imitate.envs.make import is_installed, resolve_env_id
 from imitate.errors import InputError, did_you_mean
 from imitate.files import atomic, atomic_folder, make_parent
 
@@ -109,7 +109,7 @@ def convert(
     """Write the data set `source` as `out`, whole or not at all.
 
     format    of `out`; by default after its suffix (.h5, .npz, .csv)
-    env_id    the environment, if the source names none
+    env_id    the environment, if the source names none; it need not be installed, unless it is `module:Env-v0`
     obs_keys  keys of the observations to take; by default all. robomimic's and LeRobot's become a Dict if there are
               pictures among several, otherwise one array; some of a Dict of Minari or ours become one array
     columns   names of the columns in a CSV or .npz, such as ["obs=level,velocity", "action=valve", "reward=r"]
@@ -121,13 +121,15 @@ def convert(
     codec     of the pictures in a LeRobotDataset; both are lossless: "h264" (the default) makes videos, "png" images
     dry_run   read everything, write nothing
 
-    Raises InputError if `out` exists or can't be written, the source is damaged or of no known format, or `out` can't
-    hold it.
+    Raises InputError if `out` exists or can't be written, the source is damaged or of no known format, `out` can't hold
+    it, or the module of `env_id` registers no such environment.
     """
     source, out = Path(source), Path(out)
     target_name, source_name = _target_name(format, out), format_of(source)
     _check_source(source_name, obs_keys, columns)
     _check_target(target_name, compression, fps, codec)
+    if env_id and ":" in env_id:  # an id without a module need not be installed
+        resolve_env_id(env_id)
     if out.exists():
         raise InputError(f"{out} exists already: choose another name")
     if compression == "zstd":

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from imitate.cli import main
 from imitate.datasets import DemoReader
 from imitate.datasets.convert import convert
 from imitate.datasets.convert.sources import in_our_format
@@ -98,6 +99,34 @@ def test_an_environment_that_is_not_installed_is_noted(tmp_path: Path) -> None:
         note.startswith("Nowhere-v0 is not installed here (MODULE:Nowhere-v0 would name one of yours)")
         for note in notes
     )
+
+
+@pytest.mark.parametrize(
+    ("env_id", "said"),
+    [
+        ("own_rig:OwnRig-v9", "own_rig registers no environment 'OwnRig-v9'; did you mean 'OwnRig-v0'?"),
+        (
+            "no_rig:OwnRig-v0",
+            "module 'no_rig' of 'no_rig:OwnRig-v0' can't be imported: No module named 'no_rig'",
+        ),
+    ],
+)
+def test_a_module_that_lacks_the_environment_is_no_guess(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    env_id: str,
+    said: str,
+) -> None:
+    """A name without a module may be of a robot; one with a module that isn't there is a typing error."""
+    monkeypatch.chdir(tmp_path)
+    Path("own_rig.py").write_text(
+        "import gymnasium\ngymnasium.register('OwnRig-v0', entry_point='gymnasium.envs.classic_control:CartPoleEnv')\n"
+    )
+    Path("log.csv").write_text(HEADER + "\n".join(LINES))
+    assert main(["data", "convert", "log.csv", "demos.h5", "--env", env_id, "--columns", *COLUMNS]) == 2
+    assert capsys.readouterr().err == f"imitate: {said}\n"
+    assert not Path("demos.h5").exists()
 
 
 def test_an_action_far_from_all_others_is_named(tmp_path: Path) -> None:
@@ -203,3 +232,46 @@ def test_runs_that_begin_together_read_one_copy(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(InputError, match="exists already"):  # not there: the error is its own
         in_our_format(str(tmp_path / "log.csv"), "Nowhere-v0")
     assert in_our_format(str(tmp_path / "log.csv"), "Nowhere-v0") == str(refused[0])
+
+
+def test_a_blank_in_the_name_of_a_column_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("t, pos\n1,2\n")
+    with pytest.raises(InputError, match=r"no column 'pos'; did you mean ' pos'\?; it has 't', ' pos'$"):
+        convert(
+            tmp_path / "log.csv", tmp_path / "demos.h5", env_id="Nowhere-v0", columns=["obs=pos", "action=t"]
+        )
+    with pytest.raises(InputError, match="it has columns 't', ' pos'; wanted obs_0"):
+        convert(tmp_path / "log.csv", tmp_path / "demos.h5", env_id="Nowhere-v0")
+
+
+@pytest.mark.parametrize(("encoding", "byte"), [("utf-16", "0xff"), ("latin-1", "0xf6")])
+def test_another_encoding_is_named(tmp_path: Path, encoding: str, byte: str) -> None:
+    log = tmp_path / "log.csv"
+    log.write_bytes("obs_0,action_0,höhe\n1,0.5,2\n".encode(encoding))
+    with pytest.raises(InputError) as error:
+        convert(log, tmp_path / "demos.h5", env_id="Nowhere-v0")
+    assert str(error.value) == f"{log}: it isn't UTF-8 text (byte {byte} doesn't fit): save it as UTF-8"
+
+
+def test_rounding_is_noted_only_if_a_number_changes(tmp_path: Path) -> None:
+    """0.1 is no float32, but it is the text of one."""
+    notes = {}
+    for name, number in {"same": "0.1", "other": "0.10000000001"}.items():
+        (tmp_path / f"{name}.csv").write_text(
+            f"obs_0,action_0,reward\n{number},{number},{number}\n{number},,\n"
+        )
+        out = tmp_path / f"{name}.h5"
+        notes[name] = convert(tmp_path / f"{name}.csv", out, env_id="ContinuousIdentity-v0").notes
+        with DemoReader(out) as demos:
+            assert demos[0].obs.tolist() == [[np.float32(0.1)]] * 2
+    rounded = [f"{what} are rounded to float32" for what in ("observations", "actions", "rewards")]
+    assert [note for note in notes["other"] if "rounded" in note] == rounded
+    assert not any("rounded" in note for note in notes["same"])
+
+
+def test_an_output_below_a_file_is_not_blamed_on_the_source(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(HEADER + "\n".join(LINES))
+    (tmp_path / "file").write_text("a file")
+    out = tmp_path / "file" / "demos.h5"
+    with pytest.raises(InputError, match=f"^{out} can't be written: {out.parent} is a file, not a folder"):
+        convert(tmp_path / "log.csv", out, env_id="Nowhere-v0", columns=COLUMNS)
