@@ -44,7 +44,8 @@ def plot(source: str | Path, out: str | Path) -> None:
 
     out = Path(out)
     if out.suffix not in (".png", ".html"):
-        raise InputError(f"a plot is written as .png or .html, got {out}; name the file {out.stem}.png")
+        example = out / "plot.png" if out.is_dir() else f"{out.stem}.png"
+        raise InputError(f"a plot is written as .png or .html, got {out}; name the file {example}")
     if out.exists():
         raise InputError(f"{out} exists already: choose another name")
     with DemoReader(source) as reader:

@@ -50,7 +50,7 @@ def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
             )
     if info.fps % 1:
         raise InputError(f"LeRobot's frames a second are whole, these are {info.fps}: say another --fps")
-    unknown = {f"{_FPS:.0f}": "frames a second"} if not info.fps else {}
+    unknown = {f"{_FPS:.0f}": "frames a second (--fps)"} if not info.fps else {}
     unknown |= {} if info.has_texts else {"the environment's id": "tasks"}
     if not unknown:
         return []

@@ -151,7 +151,9 @@ def test_flags_end_the_episodes_of_a_csv_without_numbers(tmp_path: Path) -> None
 def test_lerobot_says_what_it_lacks_and_does_not_ask_the_environment(tmp_path: Path) -> None:
     source = write(tmp_path / "a.h5", UNIT, recording(UNIT))
     wrote = convert(source, tmp_path / "b", format="lerobot").notes
-    assert wrote == ["frames a second and tasks are not known: 30 and the environment's id are written"]
+    assert wrote == [
+        "frames a second (--fps) and tasks are not known: 30 and the environment's id are written"
+    ]
     document = json.loads((tmp_path / "b" / "meta" / "info.json").read_text("utf-8"))
     assert document["fps"] == 30
     document["robot_type"] = "so100"
