@@ -59,8 +59,8 @@ class Trial:
         self.learner = AggreVaTeD(
             config, envs=envs, expert=expert, store=store, seed=seed, device=device, oracle=oracle
         )
-        follows = self.learner.discrete or config.delta  # a critic; delta is for continuous actions
-        tried = config.trial and follows and not self.learner.roll_in.teacher.revises
+        uses_critic = self.learner.discrete or config.delta  # delta is for continuous actions
+        tried = config.trial and uses_critic and not self.learner.roll_in.teacher.revises
         self.rival = self._dagger() if tried else None
         self.episodes = 0  # that ended in roll-ins
 

@@ -130,7 +130,6 @@ def check_plain(learner: str, observation_space: Space, action_space: Space) -> 
                     "wrap the environment with gymnasium.wrappers.FlattenObservation, or take some of a data set's in "
                     "one array with `imitate data convert --obs-keys`"
                 )
-            # "Only Box and Discrete ones" would promise too much: many learners take just one of them.
             raise InputError(
                 f"{learner} does not take {name} {what}: choose bc or dagger, which do, {remedy}"
             )

@@ -9,8 +9,9 @@ far, because the paper's 1 - S / T needs positive returns. It follows a moving a
 takes at least a tenth of the run to fall to 0: a student who is level with its teacher from the start would otherwise
 lose it at once. Distillation begins again when the student falls behind. If no episode of the teacher ended, T is
 unknown and the weight falls with the run. Temperatures are in units of the spread of the values over the actions. A
-teacher without action values is its deterministic action, and the spread is that of the student's values. Layers are
-normalised before each activation. What is handed over is a moving average of the student's weights, as it swings.
+teacher without action values counts as certain of its deterministic action; the spread is then that of the student's
+values. Layers are normalised before each activation, except with pixels. What is handed over is a moving average of
+the student's weights, as it swings.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ CANDIDATES = (
 """In the order in which they ended in benchmarks/RESULTS.md, best first; it decides where validation can't. The
 residual has no row there.
 
-Distillation may hold QDagger's student beside a weak expert, so if only one can compete it is the one without.
+Distillation may hold QDagger's student at a weak expert's level, so if only one can compete it is the one without.
 
 LOKI's first quarter is AggreVaTeD, which is therefore no candidate of its own: the policy at LOKI's first rung is
 AggreVaTeD's.

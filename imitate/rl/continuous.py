@@ -190,7 +190,9 @@ class ActorCritic(OffPolicy):
         state_std: bool = False,
         log_std_init: float = 0.0,
     ) -> None:
-        name = type(config).__name__.removesuffix("Config").lower()
+        name = (
+            type(config).__name__.removesuffix("Config").lower()
+        )  # in errors: `tqc`, whose learner is a SAC
         check_continuous(name, envs)
         shape = CriticShape(
             config.num_critics, outputs, config.hidden, config.gamma,

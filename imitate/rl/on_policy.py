@@ -170,7 +170,7 @@ def make_actor_critic(
 
     Each has its own body, except that with `share_pixels` the value function uses a new policy's NatureCNN.
     The input statistics of a given `policy` are frozen: updating them would change what it does. Its critic
-    stays behind, since it values this policy alone.
+    stays behind: it values what that policy does, and not what it becomes.
     """
     space = envs.single_observation_space
     check_plain("an actor-critic learner", space, envs.single_action_space)
