@@ -197,8 +197,8 @@ def _environment(
     return found_id, kwargs, env is not None
 
 
-_OTHER_REWARDS = ("gail", "dac", "gaifo", "sqil", "iq")
-"""Learners whose rewards are made from demonstrations."""
+_VALUING = ("sac", "tqc", "td3", "td3bc", "guided", "dqn", "qdagger")
+"""Learners whose action values are of the environment's rewards; others make theirs from demonstrations."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ class _Run:
     def oracle(self, policy: ActorPolicy) -> QOracle | None:
         """Its values of the environment's own rewards, or None if it has none."""
         base = self.algorithm.partition(":")[0]
-        if base in _OTHER_REWARDS or self.clip_rewards or self.reward is not None:
+        if base not in _VALUING or self.clip_rewards or self.reward is not None:
             return None
         if policy.critic is not None:
             return PolicyOracle(policy)
