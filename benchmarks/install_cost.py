@@ -46,7 +46,7 @@ def megabytes(names: Iterable[str]) -> float:
 
 
 def seconds(names: Iterable[str]) -> float:
-    """Of installing these versions into an empty folder."""
+    """Seconds that installing these versions into an empty folder takes."""
     pins = [f"{name}=={metadata.version(name)}" for name in sorted(names)]
     with tempfile.TemporaryDirectory() as folder:
         began = time.monotonic()

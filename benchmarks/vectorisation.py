@@ -29,7 +29,7 @@ NUM_ENVS = 4
 
 
 def cpu_seconds(envs: VecEnv) -> float:
-    """Of this process and those of the environments, from Linux's /proc."""
+    """CPU seconds of this process and of the environments' processes, from Linux's /proc."""
     processes = ["self", *(process.pid for process in getattr(envs, "processes", ()))]
     return sum(int(Path(f"/proc/{each}/schedstat").read_text("utf-8").split()[0]) for each in processes) / 1e9
 

@@ -49,7 +49,7 @@ def numbers(cell: str) -> list[float]:
 
 
 def p_value(a: Any, b: Any) -> float:
-    """Of no difference between two learners (S, E): seeds and episodes both random (two-way), by hand."""
+    """p of no difference between two learners (S, E), with random seeds and episodes (two-way), by hand."""
     by_episode = a.mean(0) - b.mean(0)
     parts = [(by_episode.var(ddof=1) / len(by_episode), len(by_episode) - 1)]
     noise = 0.0

@@ -226,7 +226,7 @@ def test_the_python_of_a_page_runs(
 
 
 def anchors(path: Path) -> set[str]:
-    """Of the headings of a document, as MkDocs and code hosts make them."""
+    """The anchors of a document's headings, as MkDocs and code hosts make them."""
     text = re.sub(r"(?ms)^```.*?^```$", "", path.read_text("utf-8"))
     headings = (
         re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", each) for each in re.findall(r"(?m)^#+ (.+?)\s*$", text)

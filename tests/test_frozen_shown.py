@@ -92,7 +92,7 @@ def test_runs_beside_two_teachers_of_one_environment_are_drawn_once() -> None:
 
 
 def test_a_run_beside_two_teachers_is_one_run(frozen: Any) -> None:
-    """Of BipedalWalker there are two teachers."""
+    """BipedalWalker has two teachers."""
     frozen.record["rows"]["ppo-bipedalwalker-v3"] = {"seeds": {"100": run(1, 2), "101": run(1, 2)}}
     for task in ("bipedalwalker-ppo", "bipedalwalker-tqc"):
         frozen.record["references"][task] = references(0, 300)

@@ -91,7 +91,7 @@ class Likeness:
         self.points, self.weights = self._weighted(points, terminations)
 
     def distance(self, rollout: Rollout) -> float:
-        """Of the steps of a rollout whose actions are the environment's."""
+        """Energy distance from a rollout's steps, whose actions are the environment's, to the demonstrations."""
         points = self._columns(rollout.obs[rollout.steps], rollout.actions[rollout.steps])
         points, weights = self._weighted(points, int(rollout.terminated.sum()))
         return energy_distance(points, self.points, weights, self.weights)

@@ -89,7 +89,7 @@ class Stack(nn.Module):
         layer_norm: bool = False,
         dropout: float = 0.0,
     ) -> None:
-        """Of each layer: weights (C, out, in) and biases (C, out), or (out, in) and (out,)."""
+        """Each layer has weights (C, out, in) and biases (C, out), or (out, in) and (out,)."""
         super().__init__()
         self.weights, self.biases = nn.ParameterList(weights), nn.ParameterList(biases)
         self._layers = tuple(zip(weights, biases, strict=True))  # a list of parameters is slow to walk

@@ -107,7 +107,7 @@ def test_the_settings_of_a_run_say_which_steps_it_sees(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("terminated", "kept"), [(False, [0, 4, 8]), (True, [0, 4, 8, 9])])
 def test_thinned_by_hand(tmp_path: Path, terminated: bool, kept: list[int]) -> None:
-    """Of three episodes of ten steps the last two, each fourth step, and the last one if it terminates."""
+    """The last two of three episodes of ten steps: each fourth step, and the last one if it terminates."""
     with DemoReader(named(tmp_path / "demos.h5", "ContinuousIdentity-v0", 3, terminated=terminated)) as demos:
         few = thinned(demos, 4, np.array([1, 2]))
         wanted = np.concatenate([demos[n].obs[kept] for n in (1, 2)])

@@ -26,7 +26,7 @@ def record(path: Path, count: int, pixels: bool) -> None:
 
 
 def digests(path: Path) -> dict[int, str]:
-    """Of each episode, by its seed, all that is stored of it."""
+    """SHA-256 of all that is stored of each episode, by the episode's seed."""
     with DemoReader(path) as reader:
         return {
             int(episode.info["seed"]): hashlib.sha256(

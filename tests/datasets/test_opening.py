@@ -150,7 +150,7 @@ def test_a_killed_writers_file_with_a_flipped_bit_is_refused_at_once(tmp_path: P
 def test_values_are_checked_as_they_are_read(
     path: Path, name: str, row: int, value: Any, message: str
 ) -> None:
-    """Of the second episode: an action that a network has no output for was an IndexError in `train bc`."""
+    """The wrong value is in the second episode. An action without an output was an IndexError in `train bc`."""
     with h5py.File(path, "r+") as file:
         file[name][row] = value
     with DemoReader(path) as reader:

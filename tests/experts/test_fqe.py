@@ -210,7 +210,7 @@ def test_inputs_follow_all_the_data_and_the_critics_say_what_they_said() -> None
 
 
 def test_the_expert_is_asked_only_where_a_piece_was_cut() -> None:
-    """Of successors within a piece the label is stored; where the task ended nothing follows."""
+    """Successors within a piece have a stored label, and nothing follows the end of the task."""
     asked: list[float] = []
     one_step = FQEConfig(**{**vars(CONFIG), "n_step": 1})
 
@@ -259,7 +259,7 @@ def test_what_is_held_out_is_not_fitted_to() -> None:
 
 
 def test_everything_is_on_its_device() -> None:
-    """Of a device that holds no numbers; one tensor left on the CPU is an error."""
+    """The device "meta" holds no numbers; one tensor left on the CPU is an error."""
     observations, actions = spaces.Box(-1, 1, (2,)), spaces.Box(-2, 2, (1,))
     critic = FittedQ(observations, actions, CONFIG, seed=0, device="meta")
     piece = trajectory(np.zeros((4, 2), np.float32), np.zeros((3, 1), np.float32), [0, 0, 0], terminated=True)

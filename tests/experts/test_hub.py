@@ -31,7 +31,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 
 @pytest.fixture
 def files(tmp_path: Path) -> Files:
-    """Of an agent, as the hub has them."""
+    """An agent's files, as the hub has them."""
     sb3.A2C("MlpPolicy", CARTPOLE, seed=0, device="cpu").save(tmp_path / "agent.zip")
     venv = VecNormalize(DummyVecEnv([lambda: gym.make(CARTPOLE)]))
     venv.reset()

@@ -90,7 +90,7 @@ def visited(paid: Tensor, pace: int) -> list[int]:
 
 
 def test_beside_the_expert_itself_its_reward_is_the_true_one_and_outlives_the_dynamics() -> None:
-    """Whoever plays like the expert sees D = 1/2, so f = log pi, and g is the true reward up to a constant
+    """A player like the expert sees D = 1/2, so f = log pi, and g is the true reward up to a constant
     (arXiv:1710.11248, theorem 5.1)."""
     log_pi = softly(PAID)
     obs, actions = CELLS.repeat_interleave(3), torch.arange(3).repeat(5)

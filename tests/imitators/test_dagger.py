@@ -120,7 +120,7 @@ def test_a_limit_below_one_step_of_each_environment_is_refused(tmp_path: Path) -
 
 
 def test_the_learning_rate_goes_to_0_in_every_iteration_and_the_policy_is_an_average(tmp_path: Path) -> None:
-    """Of 4 updates the last has a quarter of the learning rate. Decays of the average: 1/10, 2/11, 3/12, 4/13."""
+    """The last of 4 updates has a quarter of the learning rate. Decays of the average: 1/10, 2/11, 3/12, 4/13."""
     options: dict[str, Any] = {"total_steps": 40, "iterations": 2, "final_updates": 4, "hidden": ()}
     with learning(tmp_path, "ContinuousIdentity-v0", Namer(), updates_per_iteration=4, **options) as learner:
         bias, expected = [], learner.policy.output.bias.item()

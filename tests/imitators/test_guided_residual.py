@@ -99,7 +99,7 @@ def test_the_clone_passes_the_expert() -> None:
 
 @pytest.mark.slow
 def test_a_correction_stays_within_its_bound() -> None:
-    """Of 0.3, which is 0.6 of an action here. Where the expert lacks more than that, the rest stays."""
+    """The bound is 0.3, which is 0.6 of an action here. If the expert lacks more than that, the rest stays."""
     residual = learner(0.3, total_steps=1_500)
     while not residual.done:
         residual.step()

@@ -29,7 +29,7 @@ def test_a_budget_is_divided() -> None:
 
 
 def test_what_the_others_still_get_is_kept_for_them() -> None:
-    """Of four, with 800 steps for the winner: the first rung takes 100 of each, the second 100 more of two."""
+    """Four race, and the winner gets 800 steps: the first rung takes 100 of each, the second 100 more of two."""
     plan = Plan(("a", "b", "c", "d"), (), 800, 0, 0, 0)
     assert plan.kept_for_others(0, 0) == 3 * 100 + 100
     assert plan.kept_for_others(0, 3) == 100
@@ -54,7 +54,7 @@ def test_a_small_budget_has_fewer_learners_and_a_tiny_one_is_refused() -> None:
 
 
 def test_nobody_is_compared_after_less_than_twenty_episodes() -> None:
-    """Of 100,000 steps the first rung of two takes 36,672 / 4 = 9,168, which are 20 episodes of 458 steps."""
+    """With 100,000 steps the first rung of two takes 36,672 / 4 = 9,168, which are 20 episodes of 458 steps."""
     assert affordable(["a", "b"], ["clone"], 100_000, 458.0).racers == ("a", "b")
     assert affordable(["a", "b"], ["clone"], 100_000, 459.0).racers == ("a",)
 

@@ -59,7 +59,7 @@ def test_the_seeds_of_the_test_are_others_than_those_of_the_validation() -> None
 
 
 def test_a_test_keeps_a_share_for_later_players() -> None:
-    """Of 1,000 steps 940 are left; two thirds of them pay for 31 episodes of ten steps of two players, then all that
+    """940 of 1,000 steps are left; two thirds of them pay for 31 episodes of ten steps of two players, then all that
     is left for as many more."""
     journal = Journal(
         Task("CartPole-v1", "CartPole-v1", 1_000),

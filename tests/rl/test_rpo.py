@@ -97,7 +97,7 @@ def test_a_perturbed_rollout_has_the_log_probabilities_of_the_perturbed_mean() -
 
 @pytest.mark.parametrize("in_rollout", [False, True])
 def test_a_policy_that_stays_the_same_has_no_kl(in_rollout: bool) -> None:
-    """Whatever moves the mean in updates and rollouts is not the policy's own doing."""
+    """The perturbation moves the mean in updates and rollouts, but not the policy itself."""
     metrics = learner(rpo_alpha=0.5, rpo_in_rollout=in_rollout, learning_rate=0.0).step()
     assert metrics["approx_kl"] == pytest.approx(0.0, abs=1e-6)
     assert metrics["clip_fraction"] > 0.1

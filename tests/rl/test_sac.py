@@ -96,7 +96,7 @@ def test_the_actors_gradient_is_that_of_its_loss() -> None:
 
 
 def test_truncated_targets_by_hand() -> None:
-    """Of 1 .. 6 the two highest are left out; 10 + 0.5 * (q + 1)."""
+    """The two highest of 1 .. 6 are left out; 10 + 0.5 * (q + 1)."""
     outputs = torch.tensor([[[6.0, 1.0, 3.0]], [[2.0, 5.0, 4.0]]])
     batch = {"returns": torch.tensor([10.0]), "discounts": torch.tensor([0.5])}
     targets = truncated_targets(outputs, torch.tensor([1.0]), batch, dropped=1)

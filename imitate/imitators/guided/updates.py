@@ -52,7 +52,7 @@ class Pull(NamedTuple):
 
 
 def best_of(values: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
-    """Of candidates (B, M, D) with values (B, M) the best: actions (B, D) and indices (B,)."""
+    """The best of the candidates (B, M, D), which have `values` (B, M): actions (B, D) and indices (B,)."""
     best = values.argmax(-1)
     return torch.take_along_dim(candidates, best[:, None, None], 1).squeeze(1), best
 
