@@ -86,6 +86,10 @@ class REINFORCE(OnPolicy):
         seen, raw_actions, returns = (
             torch.from_numpy(x[running]).to(self.device) for x in columns
         )  # (B, ...)
+        if not torch.isfinite(returns.var(correction=0)):
+            raise FloatingPointError(
+                f"returns of up to {float(returns.abs().max()):g} have no finite variance: scale the rewards down"
+            )
         obs, weights = self.policy.encoder.prepare(seen), returns
         metrics = {"learning_rate": self.optimizer.learning_rate}
         if config.baseline:

@@ -115,6 +115,14 @@ def test_the_baseline_learns_the_same_whatever_the_unit_of_rewards() -> None:
     assert losses[1] == pytest.approx(losses[0], rel=0.01)
 
 
+def test_returns_whose_squares_overflow_are_refused() -> None:
+    """Divided by an infinite deviation, all weights would be 0."""
+    rollout = two_steps(truncated=False)
+    rollout.rewards[:] *= 1e20
+    with pytest.raises(FloatingPointError, match="scale the rewards down"):
+        learner("ContinuousIdentity-v0").update(rollout, 0.0)
+
+
 def test_returns_as_the_baseline_expects_them_teach_the_policy_nothing() -> None:
     """V(0.1) = 1.5 and V(0.2) = 1, which are the returns."""
     reinforce = learner(
