@@ -33,7 +33,7 @@ def _frames_stacked(space: spaces.Space[Any]) -> int:
 
 
 def _stored(space: spaces.Space[Any]) -> Any:
-    return np.float32 if space.dtype == np.float64 else space.dtype
+    return np.float32 if np.issubdtype(space.dtype, np.floating) else space.dtype
 
 
 class Samples(NamedTuple):

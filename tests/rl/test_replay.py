@@ -191,9 +191,11 @@ def test_the_oldest_steps_give_way_and_a_restart_cuts() -> None:
     assert drawn(replay)[9] == (1, 0.5, 10)
 
 
-def test_continuous_actions_are_kept_as_they_are() -> None:
-    replay = make(n_step=1, actions=spaces.Box(-1, 1, (2,), np.float32))
-    actions = np.float32([[[0.25, -1]], [[0.5, 1]]])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_continuous_actions_are_kept_as_they_are(dtype: type[np.floating[Any]]) -> None:
+    """Half precision, which has 11 bits, is too coarse for an action between -1 and 1."""
+    replay = make(n_step=1, actions=spaces.Box(-1, 1, (2,), dtype))
+    actions = np.float32([[[0.3, -1]], [[0.7, 1]]])
     replay.add(replace(steps([1, 2]), actions=actions))
     samples = replay.sample(50, np.random.default_rng(0))
     assert samples.actions.dtype == np.float32
