@@ -242,6 +242,20 @@ def test_learners_missing_in_an_environment_are_left_out_of_the_aggregate(tmp_pa
     assert suite_answer(found).verdict == "unclear"  # one seed allows no test
 
 
+def test_a_third_learners_single_seed_takes_no_interval_from_a_pair(tmp_path: Path) -> None:
+    learners = {"bc": five(300, 320), "ppo": five(250, 360), "sb3:ppo": five(20, 20)[:1]}
+    said = suite_answer(read_suite(fill(tmp_path, {"CartPole-v1": learners})))
+    assert said.verdict == "unclear"
+    assert "a difference of 0.01 (95 % interval " in said.sentence
+
+
+def test_a_suite_of_pure_rl_has_no_expert_to_blame(tmp_path: Path) -> None:
+    out = fill(tmp_path, {"CartPole-v1": {"ppo": five(20, 68), "sb3:ppo": five(20, 20)}})
+    references = out / "CartPole-v1" / "references.json"
+    references.write_text(json.dumps(json.loads(references.read_text("utf-8")) | {"expert": None}))
+    assert suite_warnings(read_suite(out)) == ["CartPole-v1 has no scores, as it has no expert."]
+
+
 @pytest.mark.usefixtures("undrawn")
 def test_suites_in_several_folders_are_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cartpole = {"CartPole-v1": {name: RETURNS["CartPole-v1"][name] for name in ("bc", "ppo")}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from imitate.compare.formatting import counted, interval_words, listed, number, p_words
@@ -40,7 +41,7 @@ def _said(suite: SuiteOutcome, verdict: Verdict, lead: Lead) -> Answer:
     known = {each.algorithm: each for each in suite.aggregates}
     a, b, count = known[lead.a], known[lead.b], len(suite.scored)
     gain = f"difference of {number(lead.iqm.value)}"
-    if suite.seeds > 1:
+    if not math.isnan(lead.p):
         gain += f" ({interval_words(lead.iqm.low, lead.iqm.high)}, {p_words(lead.p)})"
     head = "Can't tell yet." if verdict == "unclear" else f"Worth it: {verdict}."
     why = f"the {gain} decides" if verdict != "unclear" else f"a {gain} decides nothing"
@@ -67,7 +68,9 @@ def suite_warnings(suite: SuiteOutcome) -> list[str]:
         )
     for label, outcome in suite.outcomes.items():
         if label not in suite.scored:
-            said.append(f"{label} has no scores, as its expert is no better than random actions.")
+            named = outcome.references.expert is not None
+            why = "its expert is no better than random actions" if named else "it has no expert"
+            said.append(f"{label} has no scores, as {why}.")
         if found := cautions(outcome):
             said.append(f"{label}: {' '.join(found)}")
         said += [f"{label}: failed: {failure}." for failure in outcome.failures]
@@ -75,7 +78,7 @@ def suite_warnings(suite: SuiteOutcome) -> list[str]:
             said.append(f"{label}: not run yet: {_few(outcome.missing)}.")
     if suite.absent:
         said.append(f"Nothing has ended yet in {listed(list(suite.absent))}.")
-    if suite.partly:
+    if suite.scored and suite.partly:
         partly = listed([title(name) for name in suite.partly])
         said.append(f"Left out of the overall scores, without results in every environment: {partly}.")
     return said
