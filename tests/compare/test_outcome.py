@@ -159,6 +159,18 @@ def test_folders_with_other_settings_are_not_one_learner(tmp_path: Path) -> None
         read_outcome(a, c)
 
 
+def test_folders_with_experts_of_other_weights_are_not_reported_together(tmp_path: Path) -> None:
+    """A path can name one file here and another on the second machine."""
+    a, b = fill(tmp_path / "a", {"bc": five(1, 2)}), fill(tmp_path / "b", {"ppo": five(1, 2)})
+    found = read_json(b / "references.json", dict[str, Any])
+    found["expert"]["sha256"] = "f" * 64
+    write_json(b / "references.json", found)
+    with pytest.raises(
+        InputError, match="its expert has the sha256 ffffffffffffffff, not 0123456789abcdef; run it"
+    ):
+        read_outcome(a, b)
+
+
 def test_the_last_policy_is_tested_on_the_common_episodes(tmp_path: Path) -> None:
     a = fill(tmp_path / "a", {"bc": [[4.0, 8.0, 9.0]]}, changes={"last_returns": [1.0, 5.0, 9.0]}, episodes=3)
     b = fill(tmp_path / "b", {"ppo": [[4.0, 8.0]]})

@@ -181,7 +181,7 @@ def read_outcome(*folders: Path) -> Outcome:
     Raises InputError if a folder holds no comparison, or if they do not fit together.
     """
     comparison = merged([_stored(folder) for folder in folders], folders)
-    references = read_json(folders[0] / "references.json", References)
+    references = _references(folders)
     wanted, results = _read_results(folders)
     errors = [path for folder in folders for path in sorted((folder / "errors").glob("*.json"))]
     failures = [read_json(path, Problem).error for path in errors]
@@ -209,6 +209,20 @@ def read_outcome(*folders: Path) -> Outcome:
         missing,
         _films(folders),
     )
+
+
+def _references(folders: Sequence[Path]) -> References:
+    """The first folder's references. Raises InputError if another folder's expert has other weights, since then its
+    learners had another teacher."""
+    first, *others = (read_json(folder / "references.json", References) for folder in folders)
+    for folder, other in zip(folders[1:], others, strict=True):
+        a, b = (each.expert.sha256 if each.expert else "" for each in (first, other))
+        if a != b:
+            raise InputError(
+                f"{folder} can't be reported together with {folders[0]}: its expert has the sha256 {b[:16]}, not "
+                f"{a[:16]}; run it again with the same file"
+            )
+    return first
 
 
 def _read_results(folders: Sequence[Path]) -> tuple[dict[_Run, str], dict[_Run, Result]]:
