@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,12 @@ from imitate.algorithms import ALGORITHMS
 from imitate.compare import Comparison
 from imitate.compare.execute.carry_out import carry_out
 from imitate.compare.execute.checks import least_steps
+from imitate.compare.execute.reference_returns import measured_references
 from imitate.compare.execute.training import training
 from imitate.compare.plan.comparison import jobs
 from imitate.envs.trust import trust
 from imitate.errors import InputError
+from imitate.files import write_json
 
 
 def small(name: str, **fields: Any) -> Comparison:
@@ -107,3 +111,47 @@ def test_nested_settings_are_shortened_too(tmp_path: Path) -> None:
     assert found["sqil", False].hyperparameters["dqn"]["learning_starts"] == 200
     assert "dqn.learning_starts 1000 -> 200" in found["sqil", False].notes
     assert found["sqil", True].hyperparameters["dqn"]["learning_starts"] == 300
+
+
+def test_edited_code_of_ones_own_is_measured_and_run_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The names stay, and results of the code before would be reported as those of the code now."""
+    monkeypatch.syspath_prepend(tmp_path)
+    env, expert = tmp_path / "my_tank.py", tmp_path / "my_driver.py"
+    env.write_text(
+        "import gymnasium\n"
+        "from gymnasium.envs.classic_control import CartPoleEnv\n"
+        "class Tank(CartPoleEnv): pass\n"
+        "gymnasium.register('Tank-v0', Tank, max_episode_steps=10)\n"
+    )
+    expert.write_text("def make():\n    return lambda obs: (obs[:, 2] > 0).astype(int)\n")
+    trust("my_tank:Tank-v0", "my_driver:make")
+    tank = Comparison("my_tank:Tank-v0", ("ppo",), "my_driver:make", budget=200, episodes=2, curve_episodes=1)
+
+    def place() -> tuple[str, Path]:
+        found = measured_references(tank, tmp_path / "out")
+        write_json(tmp_path / "out" / "references.json", asdict(found))
+        return found.key, jobs(tank, tmp_path / "out", found.episode_steps, found.made_from)[0].folder
+
+    found = [place(), place()]
+    for file in (env, expert):
+        file.write_text(file.read_text("utf-8") + "# edited\n")
+        found.append(place())
+    assert found[0] == found[1]
+    keys, folders = zip(*found, strict=True)
+    assert len(set(keys)) == len(set(folders)) == 3
+
+
+def test_an_expert_with_other_statistics_is_another(zoo: Path, tmp_path: Path) -> None:
+    """A vecnormalize.pkl that is found later changes every action, and not the zip."""
+    folder = next(zoo.glob("ppo/MountainCar-v0_*"))
+    shutil.copyfile(folder / "MountainCar-v0.zip", tmp_path / "agent.zip")
+    car = Comparison(
+        "MountainCar-v0", ("ppo",), str(tmp_path / "agent.zip"), budget=200, episodes=2, curve_episodes=1
+    )
+    without = measured_references(car, tmp_path / "out")
+    shutil.copyfile(next(folder.rglob("vecnormalize.pkl")), tmp_path / "vecnormalize.pkl")
+    found = measured_references(car, tmp_path / "out")
+    assert without.made_from != found.made_from
+    assert without.key != found.key

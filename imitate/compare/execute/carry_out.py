@@ -101,8 +101,8 @@ def _check_suite(suite: Suite, out: Path) -> None:
 def _part(label: str, comparison: Comparison, out: Path, least_steps: Mapping[str, int]) -> _Part:
     references = measured_references(comparison, out)
     check_budget(comparison, references, least_steps)
-    sha256 = references.expert.sha256 if references.expert else ""
-    return _Part(label, comparison, out, references, jobs(comparison, out, references.episode_steps, sha256))
+    planned = jobs(comparison, out, references.episode_steps, references.made_from)
+    return _Part(label, comparison, out, references, planned)
 
 
 def _describe(part: _Part) -> None:
@@ -208,8 +208,7 @@ def _film(pool: Pool, part: _Part, name: str, run: Path | None) -> None:
     """Submit a film of the run, unless there is one already."""
     path = Path("videos") / f"{file_name(name)}.mp4"
     note = path.with_suffix(".json")
-    expert = part.references.expert
-    of = run.name if run else expert.sha256 if expert else ""
+    of = run.name if run else part.references.made_from
     if (part.out / note).exists() and read_json(part.out / note, Film).run == of:
         return
     there = run and run.relative_to(part.out)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from imitate.compare.execute import worker
@@ -16,6 +18,9 @@ from imitate.datasets.trajectory import Policy
 from imitate.envs.make import make_env, time_limit
 from imitate.envs.seeds import TEST_SEED
 from imitate.envs.spaces import check_plain
+from imitate.envs.trust import bare_id, import_typed
+from imitate.experts import Expert
+from imitate.experts.measure import fingerprint
 from imitate.files import read_json, versions
 from imitate.training.inputs import check_expert
 
@@ -39,14 +44,15 @@ def measured_references(comparison: Comparison, out: Path) -> References:
     if comparison.expert is not None:
         expert = expert_of(comparison)
         check_expert(expert, comparison.expert, comparison.env_id, comparison.env_kwargs)
+    made_from = _made_from(comparison, expert)
     key = digest(
         comparison.env_id, comparison.env_kwargs, comparison.episodes, comparison.curve_episodes,
-        expert.sha256 if expert else "", versions(),
+        made_from, versions(),
     )  # fmt: skip
     if (out / "references.json").is_file():
         found = read_json(out / "references.json", References)
         if found.key == key:
-            return found
+            return replace(found, made_from=made_from)  # which older files lack
     with closing(make_env(comparison.env_id, comparison.env_kwargs)) as env:
         random = _measured(comparison, RandomPolicy(env.action_space, TEST_SEED))
         filmed = "rgb_array" in env.metadata.get("render_modes", [])
@@ -56,7 +62,7 @@ def measured_references(comparison: Comparison, out: Path) -> References:
     if expert is None:
         # Without an expert, the length of a good policy's episode is unknown.
         longest = time_limit(comparison.env_id, comparison.env_kwargs) or 1_000
-        return References(key, min(float(longest), comparison.budget), filmed, random, None)
+        return References(key, min(float(longest), comparison.budget), filmed, random, None, made_from)
     expert.measure()  # logs its return, and warns if that is poor
     facts = ExpertFacts(
         spec=str(comparison.expert),
@@ -68,7 +74,19 @@ def measured_references(comparison: Comparison, out: Path) -> References:
     # Learners are between random and expert, and so are the lengths of their episodes. The longer of the two is a
     # safe estimate.
     steps = max(sum(each.lengths) / len(each.lengths) for each in (facts.measured, random))
-    return References(key, steps, filmed, random, facts)
+    return References(key, steps, filmed, random, facts, made_from)
+
+
+def _made_from(comparison: Comparison, expert: Expert | None) -> str:
+    """What may change while names stay: the expert's weights and normalisation, as hashes, and the code of an expert
+    and of an environment of the user's own."""
+    parts = [] if expert is None else [expert.sha256, expert.normalisation_sha256]
+    if expert is not None and expert.algorithm == "custom":
+        path = inspect.getsourcefile(import_typed(expert.source))
+        parts.append(digest(Path(path).read_text("utf-8", errors="replace")) if path else "")
+    if bare_id(comparison.env_id) != comparison.env_id:
+        parts.append(fingerprint(comparison.env_id, comparison.env_kwargs))
+    return " ".join(filter(None, parts))
 
 
 def _measured(comparison: Comparison, policy: Policy) -> Reference:

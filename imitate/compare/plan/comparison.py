@@ -219,11 +219,12 @@ class Job:
         return self.algorithm.partition(":")[0] == "demos"
 
 
-def jobs(comparison: Comparison, out: Path, episode_steps: float, expert_sha256: str = "") -> list[Job]:
-    """The recordings, then the learners, seed by seed. `episode_steps` is the typical length of an episode."""
+def jobs(comparison: Comparison, out: Path, episode_steps: float, made_from: str = "") -> list[Job]:
+    """The recordings, then the learners, seed by seed. `episode_steps` is the typical length of an episode, and
+    `made_from` the hashes of the expert and the user's own code (`References`)."""
     common = {
         "env": [comparison.env_id, comparison.env_kwargs],
-        "expert": [comparison.expert, expert_sha256],
+        "expert": [comparison.expert, made_from],
         "budget": comparison.budget,
         "versions": versions(),
     } | _demonstrated(comparison)

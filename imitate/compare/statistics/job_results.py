@@ -147,6 +147,7 @@ class References:
     key            hash of everything that they depend on
     episode_steps  length of a good policy's episode
     filmed         whether the environment renders to pictures
+    made_from      hashes of the expert, and of the code of an environment or an expert of the user's own
     """
 
     key: str
@@ -154,6 +155,7 @@ class References:
     filmed: bool
     random: Reference
     expert: ExpertFacts | None
+    made_from: str = ""
 
     def share(self, mean: float) -> float | None:
         """A mean return on the scale from random actions (0) to the expert (1); None if the expert is no better."""
@@ -165,7 +167,7 @@ class References:
 
 @dataclass(frozen=True)
 class Film:
-    """Facts stored beside a video: the return of its episode, and its run, or the sha256 of its expert."""
+    """Facts stored beside a video: the return of its episode, and its run, or what its expert was made from."""
 
     episode_return: Number
     run: str = ""
