@@ -91,9 +91,9 @@ def command(
         demo_episodes: demonstrations for every imitator; by default at most 10, or all that the budget pays for if the
             learner has no environment
         demo_every: learn from each n-th step of the demonstrations only
-        keep_closest: SQIL and IQ-Learn keep the policy that is closest to the demonstrations, where their presets
+        keep_closest: True: SQIL and IQ-Learn keep the policy that is closest to the demonstrations, where their presets
             validate; these steps count. Otherwise every learner's last policy is measured
-        audit: --no-audit leaves out the controls of GAIL and DAC
+        audit: False leaves out the controls of GAIL and DAC
         env_kwargs: keywords of the environment, as a JSON object
         hyperparameters: override the presets, as a JSON object such as {"ppo": {"gamma": 0.9}}
         device: device of the networks; by default cpu

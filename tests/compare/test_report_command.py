@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from reported import BUDGET, fill, five
 from imitate.cli import main
 from imitate.compare.plan.comparison import Comparison
 from imitate.compare.report.report import write_report
+from imitate.errors import InputError
 from imitate.files import write_json
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -51,6 +53,23 @@ def test_a_finished_folder_grows_without_being_told_again_what_it_is(
     # The file beside the report says the same.
     assert main(["compare", str(out / "comparison.toml"), "--out", str(out), *argv]) == 0
     assert seen[1] == seen[0]
+
+
+def test_the_command_on_a_page_makes_the_same_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = Comparison(
+        "CartPole-v1", ("gail", "sqil"), "CartPole-v1", {"sutton_barto_reward": True}, seeds=2, first_seed=7,
+        budget=5_000, episodes=3, curve_episodes=2, num_envs=2, demo_episodes=4, demo_every=2, keep_closest=True,
+        audit=False, device="cuda", hyperparameters={"gail": {"expert_share": 0.5}},
+    )  # fmt: skip
+    seen: list[Comparison] = []
+
+    def run(comparison: Comparison, *_: Any, **__: Any) -> Path:
+        seen.append(comparison)
+        raise InputError("seen")
+
+    monkeypatch.setattr("imitate.compare.compare", run)
+    assert main(shlex.split(wanted.command)[1:]) == 2
+    assert seen == [wanted]
 
 
 def test_a_folder_of_a_users_environment_grows_where_it_is_named_again(

@@ -176,9 +176,9 @@ class Comparison:
         if self.demo_every > 1:
             words += ["--demo-every", str(self.demo_every)]
         if self.keep_closest:
-            words += ["--keep-closest"]
+            words += ["--keep-closest", "True"]
         if not self.audit:
-            words += ["--no-audit"]
+            words += ["--audit", "False"]
         if self.first_seed:
             words += ["--first-seed", str(self.first_seed)]
         if self.device != "cpu":
