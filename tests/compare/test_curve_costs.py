@@ -41,8 +41,26 @@ def test_seconds_of_a_killed_run_go_on_from_its_checkpoint(
     def made(**given: float) -> Snapshots:
         return Snapshots(tmp_path, 1_600, lambda: now[0], lambda *_: None, **given)
 
-    parts(made(), 1, 8)
+    killed = made()
+    killed(0, None)
+    parts(killed, 1, 8)
     now[0] = 1_000.0
     again = made(paid=paid)
     parts(again, resumed + 1, 16)
     assert [again.marks[n].cpu_seconds for n in (8, 9, 16)] == [80.0, 90.0, seconds]
+
+
+def test_neither_preparation_nor_saving_costs_the_run_seconds(tmp_path: Path) -> None:
+    """Otherwise a point of the curve costs more than the whole run, whose own account leaves both out."""
+    now = [0.0]
+
+    def save(*_: Any) -> None:
+        now[0] += 5.0
+
+    snapshots = Snapshots(tmp_path, 1_600, lambda: now[0], save)
+    now[0] = 100.0
+    for part in range(17):
+        snapshots(part * 100, None)
+        now[0] += 10.0
+    assert [snapshots.marks[n].cpu_seconds for n in (0, 1, 2, 16)] == [0.0, 10.0, 20.0, 160.0]
+    assert snapshots.seconds == 170.0

@@ -124,8 +124,8 @@ class Baseline:
         assert model.env is not None
         model.env.close()
         self.save(folder / "policy", model)
-        seconds = {"wall_seconds": time.monotonic() - began, "cpu_seconds": cpu_seconds() - cpu_began}
-        write_json(folder / "timing.json", seconds)
+        paid = cpu_seconds() - cpu_began if snapshots is None else snapshots.seconds
+        write_json(folder / "timing.json", {"wall_seconds": time.monotonic() - began, "cpu_seconds": paid})
         totals = {
             "env_steps": model.num_timesteps, "demo_steps": 0, "validation_steps": 0, "expert_queries": 0,
         }  # fmt: skip

@@ -28,7 +28,8 @@ class Snapshots:
     (steps spent, policy) before a run's first iteration and after each.
 
     A resumed run passes the same policies again, so those already kept stay. `clock` gives processor seconds, and
-    `paid` are those before the checkpoint from which the run goes on. `save` writes a policy to a folder.
+    `paid` are those before the checkpoint from which the run goes on. As in the run's own account, its preparation and
+    saving policies don't count. `save` writes a policy to a folder.
     """
 
     def __init__(
@@ -51,10 +52,17 @@ class Snapshots:
         self.marks.clear()
         self._began = self.clock()
 
+    @property
+    def seconds(self) -> float:
+        """Processor seconds of the run so far."""
+        return self.clock() - self._began
+
     def __call__(self, spent: int, policy: Any) -> None:
+        now, seconds = self.clock(), self.seconds
         if 0 not in self.marks:  # nothing was learned yet, even if demonstrations have been paid for
             self.save(self.folder / "00", policy)
             self._keep(0, Mark("00", 0, 0.0))
+            self._began = now  # the run has been prepared
         passed = [
             n for n in range(1, POINTS + 1) if n not in self.marks and spent * POINTS >= n * self.budget
         ]
@@ -62,7 +70,8 @@ class Snapshots:
             name = f"{passed[0]:02}"
             self.save(self.folder / name, policy)
             for n in passed:
-                self._keep(n, Mark(name, spent, self.clock() - self._began))
+                self._keep(n, Mark(name, spent, seconds))
+        self._began += self.clock() - now
 
     def complete(self, policy: Path, spent: int, cpu_seconds: float) -> Mapping[int, Mark]:
         """All marks; those that the run did not reach get its last policy."""
