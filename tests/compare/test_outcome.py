@@ -79,6 +79,17 @@ def test_the_steps_to_a_goal_are_censored_at_the_budget(tmp_path: Path) -> None:
     assert found.area(dagger) == pytest.approx([0.5, 0.5, 0.25])
 
 
+@pytest.mark.usefixtures("undrawn")
+def test_goals_that_the_curves_can_not_measure_are_not_called_missed(tmp_path: Path) -> None:
+    """The expert is better than random actions in the test, and by bad luck not on the curves' few episodes."""
+    out = fill(tmp_path / "out")
+    found = read_json(out / "references.json", dict[str, Any])
+    found["expert"]["measured"]["curve"] = [20.0, 20.0]
+    write_json(out / "references.json", found)
+    assert [tile["title"] for tile in tiles(read_outcome(out))] == ["Best minus expert, paired"]
+    assert 'id="cost"' not in write_report(out).read_text("utf-8")
+
+
 def test_luck_before_learning_and_what_was_lost_again_are_no_success(tmp_path: Path) -> None:
     """Untrained policies balance a pole now and then: "reaches 95 % with 0 steps" was said of one that ended at 0 %."""
     out = fill(tmp_path / "out", {"ppo": five(20, 20), "a2c": five(20, 20)})

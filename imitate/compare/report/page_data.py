@@ -60,7 +60,7 @@ def tiles(outcome: Outcome) -> list[dict[str, str]]:
     imitators = [entry for entry in everybody if entry.imitates]
     never = {"value": "not reached", "who": f"within {number(outcome.comparison.budget)} steps"}
     tiles = []
-    if outcome.share(0.0) is not None:
+    if outcome.costed:
         tiles.append({"title": "Steps to 95 % of the expert"} | (cheapest("steps", everybody) or never))
         if imitators:
             tiles.append({"title": "Expert answers to 95 %"} | (cheapest("queries", imitators) or never))

@@ -75,7 +75,7 @@ def _figures(outcome: Outcome, folder: Path) -> dict[str, Any]:
         page_data.figure(folder, "final", finals(outcome), order),
         page_data.figure(folder, "curves", [curves(outcome)], order, columns=2, near=True),
     ]
-    if outcome.share(0.0) is not None:
+    if outcome.costed:
         costs = [panel for cost in COSTS if (panel := frontier(outcome, cost)).rows]
         found.append(page_data.figure(folder, "cost", costs, order))
     return {each["name"]: each for each in found}

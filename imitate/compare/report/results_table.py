@@ -70,10 +70,10 @@ def columns(outcome: Outcome) -> tuple[str, ...]:
 
 
 def _row(outcome: Outcome, entry: Entry) -> TableRow:
-    ends, areas, shares = entry.ci95, outcome.area(entry), bool(outcome.shares(entry.results[0]))
+    ends, areas = entry.ci95, outcome.area(entry)
 
     def to(goal: float, cost: Cost = "steps") -> Cell:
-        if not shares or (cost == "queries" and not entry.imitates):
+        if not outcome.costed or (cost == "queries" and not entry.imitates):
             return Cell("–")
         return Cell(cost_words(outcome, entry, goal, cost), typical_cost(outcome.to_reach(entry, goal, cost)))
 

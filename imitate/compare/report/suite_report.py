@@ -108,10 +108,8 @@ def _figures(suite: SuiteOutcome, folder: Path) -> dict[str, Any]:
         found.append(page_data.figure(folder, "profiles", [profiles(suite)], order))
     every = [curves(outcome, label) for label, outcome in suite.outcomes.items()]
     found.append(page_data.figure(folder, "curves", every, order, columns=COLUMNS))
-    if suite.scored:
-        by = {
-            cost: [frontier(suite.outcomes[label], cost, label) for label in suite.scored] for cost in COSTS
-        }
+    if costed := [label for label, outcome in suite.outcomes.items() if outcome.costed]:
+        by = {cost: [frontier(suite.outcomes[label], cost, label) for label in costed] for cost in COSTS}
         shown = {str(cost): panels for cost, panels in by.items()}
         found.append(page_data.figure(folder, "cost", by["steps"], order, columns=COLUMNS, switched=shown))
     return {each["name"]: each for each in found}
@@ -178,14 +176,15 @@ def _tiles(suite: SuiteOutcome, found: Sequence[Lead]) -> list[dict[str, str]]:
 
 def _cheapest(suite: SuiteOutcome) -> dict[str, str] | None:
     """The learner that reaches 95 % of the expert in most environments; among equals, the one with the fewest steps."""
-    if not suite.scored:
+    costed = [outcome for outcome in suite.outcomes.values() if outcome.costed]
+    if not costed:
         return None
     spent: dict[str, list[float]] = {}
-    for outcome in (suite.outcomes[label] for label in suite.scored):
+    for outcome in costed:
         for entry in outcome.learners:
             if steps := typical_cost(outcome.to_reach(entry, GOAL)):
                 spent.setdefault(entry.algorithm, []).append(steps)
-    name, environments = "Steps to 95 % of the expert", counted(len(suite.scored), "environment")
+    name, environments = "Steps to 95 % of the expert", counted(len(costed), "environment")
     if not spent:
         return {"title": name, "value": "not reached", "who": f"in any of {environments}"}
     best = min(spent, key=lambda each: (-len(spent[each]), float(np.log(spent[each]).mean())))

@@ -105,6 +105,11 @@ class Outcome:
         than random."""
         return self.references.share(value)
 
+    @property
+    def costed(self) -> bool:
+        """True if goals have costs: the expert beats random actions in the test and on the curves' episodes."""
+        return self.share(0.0) is not None and self._curve_ends() is not None
+
     def shares(self, result: Result, cost: Cost = "steps") -> list[tuple[float, float]]:
         """A run's curve as (cost, share of the way from random to expert), on the curves' episodes. Empty if the expert
         is no better than random."""
