@@ -165,6 +165,14 @@ def test_folders_with_other_settings_are_not_one_learner(tmp_path: Path) -> None
     b = fill(tmp_path / "b", {"ppo": five(1, 2)}, hyperparameters={"ppo": {"learning_rate": 3e-4}})
     with pytest.raises(InputError, match=r"ppo has .*; run it there as ppo@label"):
         read_outcome(a, b)
+    own = fill(tmp_path / "own", {"ppo@own": five(1, 2)})
+    both = fill(
+        tmp_path / "both", {"ppo": [], "ppo@own": five(1, 2)}, hyperparameters={"ppo": {"gamma": 0.9}}
+    )
+    with pytest.raises(
+        InputError, match=r"ppo@own has .*gamma.*; run it there as ppo@label"
+    ):  # which it has from ppo
+        read_outcome(own, both)
     c = fill(tmp_path / "c", {"bc": five(1, 2)}, demo_every=20)
     with pytest.raises(InputError, match="its demo_every is 20, not 1"):
         read_outcome(a, c)

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from imitate.compare.plan.comparison import Comparison
-from imitate.compare.plan.learners import title
+from imitate.compare.plan.comparison import Comparison, overrides
+from imitate.compare.plan.learners import base, title
 from imitate.compare.statistics.intervals import area, interval, reached, worst
 from imitate.compare.statistics.job_results import Cost, Film, Problem, Reference, References, Result, Runs
 from imitate.envs.spaces import Array
@@ -301,11 +301,11 @@ def merged(comparisons: Sequence[Comparison], folders: Sequence[Path]) -> Compar
                     f"{folder} can't be reported together with {folders[0]}: its {name} is {b!r}, not {a!r}"
                 )
         for name in other.algorithms:
-            b = other.hyperparameters.get(name, {})
+            b = overrides(other, name)
             if (a := settings.setdefault(name, b)) != b:
                 raise InputError(
                     f"{folder} can't be reported together with {folders[0]}: {name} has {b}, not {a}; run it there as "
-                    f"{name}@label"
+                    f"{base(name)}@label"
                 )
     seeds = sorted({each.first_seed + n for each in comparisons for n in range(each.seeds)})
     if seeds[-1] - seeds[0] >= len(seeds):
