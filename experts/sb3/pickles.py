@@ -4,8 +4,8 @@ An ordinary unpickler imports names and calls them, so a model file can run code
 a name (`Global`), and every call, object or `__setstate__` becomes a `Record` of what would have been called.
 `pickled_values` makes arrays, numbers and spaces of such records.
 
-The cost of a pickle is bounded: the number of opcodes, the nesting, and the types of dictionary keys (hashing deeply
-nested tuples can crash the interpreter or take forever).
+The cost of a pickle is bounded: the number of opcodes, the nesting, and the types and sizes of dictionary keys (hashing
+deeply nested tuples can crash the interpreter or take forever, and long tuples and numbers are hashed anew each time).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ __all__ = ["Global", "Persistent", "Record", "read_pickle"]
 
 _MOST_OPCODES = 50_000  # pickles of agents have a few hundred
 _DEEPEST = 64
+_LONGEST_KEY = 16  # parts of a tuple
 
 
 @dataclass(frozen=True)
@@ -204,10 +205,18 @@ def _pairs(values: list[Any]) -> dict[Any, Any]:
 
 def _hashable(key: Any) -> Any:
     """Return a key or set member unchanged if hashing it is cheap; otherwise raise InputError."""
-    plain = str, bytes, int, float, bool, type(None), Global
-    if isinstance(key, plain) or (isinstance(key, tuple) and all(isinstance(item, plain) for item in key)):
+    parts = key if isinstance(key, tuple) and len(key) <= _LONGEST_KEY else (key,)
+    if all(map(_is_plain, parts)):
         return key
-    raise InputError(f"the pickle uses a {type(key).__name__} as a key: no agent's does")
+    raise InputError(
+        f"the pickle uses a {type(key).__name__} as a key: wanted a text, a number of at most 64 bits, or a few of them"
+    )
+
+
+def _is_plain(key: Any) -> bool:
+    if isinstance(key, int):
+        return key.bit_length() <= 64
+    return isinstance(key, str | bytes | float | Global) or key is None
 
 
 _GATHER: dict[str, Callable[[list[Any]], Any]] = {

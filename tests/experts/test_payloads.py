@@ -258,6 +258,17 @@ def test_plain_data_is_read_as_pickle_reads_it(value: Any) -> None:
     assert read_pickle(pickle.dumps(value)) == value
 
 
+@pytest.mark.parametrize(
+    "key", [(1,) * 20_000, (1 << 4_000_000, 2), 1 << 4_000_000], ids=["tuple", "pair", "number"]
+)
+def test_a_key_that_is_slow_to_hash_is_refused(key: Any) -> None:
+    """A pickle of 100 kB can use one key ten thousand times."""
+    assert read_pickle(pickle.dumps({(1, "a"): 2, 1 << 60: 3, (): 4})) == {(1, "a"): 2, 1 << 60: 3, (): 4}
+    for container in ({key: None}, {key}, frozenset([key])):
+        with pytest.raises(InputError, match=f"uses a {type(key).__name__} as a key"):
+            read_pickle(pickle.dumps(container))
+
+
 @given(st.binary(max_size=200))
 def test_garbage_is_an_input_error_at_worst(data: bytes) -> None:
     with contextlib.suppress(InputError):
