@@ -136,4 +136,6 @@ def _header(file: IO[bytes], member: str) -> tuple[tuple[int, ...], np.dtype[Any
         raise InputError(f"{member} is in Fortran order: save np.ascontiguousarray of it")
     if shape and not 0 <= shape[0] <= _MOST_STEPS:
         raise InputError(f"{member} claims {shape[0]} rows")
+    if any(size < 0 for size in shape):  # reading a negative number of bytes would read all of them
+        raise InputError(f"{member} claims the shape {shape}: wanted no negative sizes")
     return shape, dtype
