@@ -116,12 +116,22 @@ def linked(path: Path, link: Any) -> None:
         file["actions"] = link
 
 
+def of_infos(path: Path) -> None:
+    """A dataset in the place of the group, whose million rows take 2 kB."""
+    with h5py.File(path, "a") as file:
+        del file["infos"]
+        file.create_dataset(
+            "infos", (1 << 20,), np.uint8, chunks=(1 << 20,), compression=9, data=np.zeros(1 << 20)
+        )
+
+
 def jagged(path: Path) -> None:
     path.write_text("episode,obs_0,action\n0,1.0,1\n0,2.0\n", "utf-8")
 
 
 HUGE = "{'descr': '<f8', 'fortran_order': False, 'shape': (1099511627776, 4), }"
 LARGE = "{'descr': '<f8', 'fortran_order': False, 'shape': (16777216, 64), }"
+BELOW = "{'descr': '|u1', 'fortran_order': False, 'shape': (4, -1), }"
 OBJECTS = "{'descr': '|O', 'fortran_order': False, 'shape': (4,), }"
 HOSTILE: dict[str, tuple[str, str, Callable[[Path], Any], str]] = {
     "a column that is elsewhere": (
@@ -133,8 +143,15 @@ HOSTILE: dict[str, tuple[str, str, Callable[[Path], Any], str]] = {
     "a column that is another": ("d4rl", "", lambda p: linked(p, h5py.SoftLink("/rewards")), "link"),
     "fewer actions": ("d4rl", "", lambda p: linked(p, np.zeros((3, 2), np.float32)), "3 rows"),
     "text for actions": ("d4rl", "", lambda p: linked(p, ["a"] * 12), "rows of numbers"),
+    "rows in the place of infos": ("d4rl", "", of_infos, "no group /infos"),
     "pickles": ("npz", "", lambda p: array_of(p, obs=OBJECTS, actions=OBJECTS), "holds Python objects"),
     "2**40 rows": ("npz", "", lambda p: array_of(p, obs=HUGE, actions=HUGE), "claims 1099511627776 rows"),
+    "a negative size": (
+        "npz",
+        "",
+        lambda p: array_of(p, obs=BELOW, actions=BELOW.replace("-1", "2")),
+        "claims the shape (4, -1)",
+    ),
     "8 GB that are not there": (
         "npz",
         "",
