@@ -20,6 +20,7 @@ __all__ = ["bars", "plot"]
 _MOST_STEPS = 1 << 20  # most steps whose actions are shown
 _MOST_DIMENSIONS = 12
 _BINS = 20
+_LONGEST_NAME = 80  # characters of an environment's id in the title
 
 
 def bars(values: Array, *, bins: int = 8, width: int = 40, block: str = "#") -> list[str]:
@@ -54,7 +55,8 @@ def plot(source: str | Path, out: str | Path) -> None:
         actions, names = _actions(reader)
         rows = -(-(2 + len(names)) // 3)
         figure = Figure(figsize=(10, 3 * rows), layout="constrained")
-        figure.suptitle(f"{reader.info.env_id}: {len(reader)} episodes, {reader.num_steps} steps")
+        title = f"{reader.info.env_id[:_LONGEST_NAME]}: {len(reader)} episodes, {reader.num_steps} steps"
+        figure.suptitle(title, parse_math=False)
         panels = figure.subplots(rows, 3, squeeze=False).reshape(-1)
         for panel, values, name in zip(
             panels, (reader.returns, reader.lengths), ("return", "length"), strict=False

@@ -91,7 +91,7 @@ def plot_agreement(agreement: Agreement, out: str | Path, title: str = "") -> No
     if out.exists():
         raise InputError(f"{out} exists already: choose another name")
     figure = Figure(figsize=(9, 4), layout="constrained")
-    figure.suptitle(title)
+    figure.suptitle(title, parse_math=False)
     both = (agreement.rewards, agreement.per_step), (agreement.returns, agreement.per_episode)
     for panel, (values, found), name in zip(figure.subplots(1, 2), both, ("step", "episode"), strict=True):
         chosen = np.linspace(0, values.shape[1] - 1, min(values.shape[1], _MOST_POINTS)).astype(np.int64)

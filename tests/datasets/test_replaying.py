@@ -174,6 +174,17 @@ def test_a_plot_is_a_picture_or_a_page(
     assert "as .png or .html" in capsys.readouterr().err
 
 
+def test_a_name_with_dollars_is_no_formula(
+    recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.h5"
+    path.write_bytes(recorded.read_bytes())
+    with h5py.File(path, "a") as file:
+        file.attrs["env_id"] = "$\\nothing$" + "long" * 10_000
+    assert main(["data", "plot", str(path), "--out", str(tmp_path / "a.png")]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_a_histogram_in_text() -> None:
     values = np.array([0.0, 0.0, 0.0, 0.0, 1.0, 2.0, 2.0, 2.0])
     assert bars(values, bins=2, width=4) == ["0 #### 4", "1 #### 4"]

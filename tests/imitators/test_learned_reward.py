@@ -205,7 +205,7 @@ def test_it_is_compared_on_recorded_episodes(tmp_path: Path) -> None:
         np.testing.assert_allclose(found.rewards[1, :10], 5 * demos[0].obs[:10, 0], rtol=1e-5)
         np.testing.assert_allclose(found.returns[1, 2], 5 * demos[2].obs[:10].sum(), rtol=1e-4)
         assert found.per_step == Correlation(None, None)
-        plot_agreement(found, tmp_path / "plot.png")
+        plot_agreement(found, tmp_path / "plot.png", title=r"run on $\nothing$")  # no formula
         assert (tmp_path / "plot.png").read_bytes()[1:4] == b"PNG"
         with pytest.raises(InputError, match=r"written as \.png"):
             plot_agreement(found, tmp_path / "plot.pdf")
