@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from array import array as array_of
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -184,19 +185,19 @@ def text(parent: h5py.Group | h5py.Dataset, name: str) -> str | None:
 
 
 def _check(path: Path) -> None:
-    size, seen = path.stat().st_size, 0
+    size = path.stat().st_size
     with damaged(path, "it"), h5py.File(path, "r") as file:
         ours = file.attrs.get("format") == FORMAT  # only our own reader reads these
+        places = array_of("Q", [h5py.h5o.get_info(file.id).addr])
 
         def look(name: str, link: Any) -> str | None:
             """The fault of an object. Returning it ends the visit, since HDF5 does not pass exceptions on."""
-            nonlocal seen
-            seen += 1
-            if seen > _MOST_OBJECTS:
+            if len(places) > _MOST_OBJECTS:
                 return f"it has more than {_MOST_OBJECTS} objects"
             if not isinstance(link, h5py.HardLink):
                 return f"{name!r} is a link to another place; links are not followed: copy the data in"
             found = file[name]
+            places.append(h5py.h5o.get_info(found.id).addr)
             try:
                 _check_texts(found)
                 if isinstance(found, h5py.Dataset):
@@ -209,6 +210,9 @@ def _check(path: Path) -> None:
         problem = file.visititems_links(look)
         if problem is not None:
             raise InputError(problem)
+        # Otherwise a megabyte could hold ten thousand episodes of thousands of columns, which take hours to open.
+        if len(np.unique(places)) < len(places):
+            raise InputError("an object in it has two names (hard links): copy it instead")
 
 
 def _check_texts(found: h5py.Group | h5py.Dataset) -> None:

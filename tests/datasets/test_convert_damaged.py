@@ -116,6 +116,11 @@ def linked(path: Path, link: Any) -> None:
         file["actions"] = link
 
 
+def twice(path: Path) -> None:
+    with h5py.File(path, "a") as file:
+        file["infos/again"] = file["infos"]
+
+
 def of_infos(path: Path) -> None:
     """A dataset in the place of the group, whose million rows take 2 kB."""
     with h5py.File(path, "a") as file:
@@ -141,6 +146,7 @@ HOSTILE: dict[str, tuple[str, str, Callable[[Path], Any], str]] = {
         "link",
     ),
     "a column that is another": ("d4rl", "", lambda p: linked(p, h5py.SoftLink("/rewards")), "link"),
+    "a group in itself": ("d4rl", "", twice, "two names"),
     "fewer actions": ("d4rl", "", lambda p: linked(p, np.zeros((3, 2), np.float32)), "3 rows"),
     "text for actions": ("d4rl", "", lambda p: linked(p, ["a"] * 12), "rows of numbers"),
     "rows in the place of infos": ("d4rl", "", of_infos, "no group /infos"),
