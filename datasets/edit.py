@@ -73,7 +73,7 @@ def concat(sources: Source, out: str | Path) -> None:
 
 
 def merge(sources: Source, out: str | Path) -> None:
-    """As `concat`, but an episode that several files have (equal to the bit) is kept only once."""
+    """As `concat`, but an episode that several files have (equal to the bit, with its texts) is kept only once."""
     with DemoReader(sources) as reader:
         _save_episodes(out, reader, np.array(list(_once(reader))), reader.info)
 
@@ -214,14 +214,15 @@ def _save_episodes(
 
 def _once(reader: DemoReader) -> Iterator[int]:
     """The numbers of the episodes without repetitions."""
-    facts = reader.table[["length", "return", "terminated", "seed"]].tolist()
+    facts = reader.table[["length", "return", "terminated", "truncated", "seed"]].tolist()
     alike, seen = Counter(facts), set()
     for number, fact in enumerate(facts):
         if alike[fact] > 1:
             content = hashlib.sha256(repr(fact).encode())
             for piece in reader.pieces(number):
-                for array in (piece.obs, piece.actions, piece.rewards, piece.labels):
-                    content.update(array.tobytes())
+                content.update(repr(piece.info).encode())
+                for array in (piece.obs, piece.actions, piece.rewards, piece.labels, piece.states):
+                    content.update(b"" if array is None else array.tobytes())
             if content.digest() in seen:
                 continue
             seen.add(content.digest())

@@ -111,6 +111,28 @@ def test_merge_and_concat(folder: Path, tmp_path_factory: pytest.TempPathFactory
     assert validate(out / "merged.h5") == []
 
 
+def test_merge_keeps_episodes_that_differ_in_their_texts_states_or_end(tmp_path: Path) -> None:
+    info = replace(INFO, has_texts=True, state_size=1)
+    one = trajectory(3, 7, states=np.zeros((3, 1)), terminated=True, truncated=False)
+    one = replace(one, info={"seed": 7, "task": "to the left"})
+    others = (
+        replace(one, info={"seed": 7, "task": "to the right"}),
+        replace(one, states=np.ones((3, 1))),
+        replace(one, truncated=True),
+    )
+    for number, episode in enumerate((one, *others, one)):
+        with DemoWriter(tmp_path / f"{number}.h5", info) as writer:
+            writer.append(episode)
+    edit.merge(tmp_path, tmp_path / "merged.h5")
+    with DemoReader(tmp_path / "merged.h5") as reader:
+        assert [each.info["task"] for each in reader] == [
+            "to the left",
+            "to the right",
+            "to the left",
+            "to the left",
+        ]
+
+
 def test_split(folder: Path) -> None:
     edit.split(folder / "a.h5", folder / "train", folder / "rest", holdout=0.34, seed=1)
     assert sorted(seeds_of(folder / "train") + seeds_of(folder / "rest")) == [0, 1, 2]
