@@ -149,11 +149,13 @@ def _explain(error: OSError, path: Path) -> None:
 
 
 def _name(problem: BaseException, temporary: Path, path: Path) -> None:
-    """Give an error of the disk the name of the file that the caller knows."""
+    """Give an error the name of the file that the caller knows."""
     if isinstance(problem, OSError):
         unnamed = problem.filename is None and problem.errno in DISK_FULL
         if unnamed or str(problem.filename).startswith(str(temporary)):
             problem.filename = str(path)
+    elif isinstance(problem, InputError):
+        problem.args = (str(problem).replace(str(temporary), str(path)),)
 
 
 def _claim(temporary: Path, path: Path) -> None:

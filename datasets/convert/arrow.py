@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -149,8 +150,16 @@ def first_texts(lists: Any) -> tuple[list[str], bool]:
     return [row[0] if row else "" for row in rows], any(len(row) > 1 for row in rows)
 
 
-def parquet_writer(path: Path, schema: Any) -> Any:
-    return needs("pyarrow.parquet").ParquetWriter(str(path), schema, compression="snappy")
+@contextmanager
+def parquet_writer(path: Path, schema: Any) -> Iterator[Any]:
+    writer = needs("pyarrow.parquet").ParquetWriter(str(path), schema, compression="snappy")
+    try:
+        with writer:
+            yield writer
+    finally:
+        writer.is_open = (
+            False  # after a full disk its destructor would close it again, and print what that raises
+        )
 
 
 def _contained(path: Path, read: Callable[[], Iterator[Any]]) -> None:

@@ -189,8 +189,9 @@ class _Writer:
         return {name: part_of(obs, part) if part else obs for name, (part, _) in self._observed.items()}
 
     def close(self) -> None:
-        for stack in self._open.values():
-            stack.close()
+        with ExitStack() as every:  # also if one raises
+            for stack in self._open.values():
+                every.callback(stack.close)
 
     def _columns(self, episode: Trajectory, first: int, ends: bool) -> dict[str, Array]:
         """Columns (T, D) for every feature in the Parquet files. The piece begins with step `first` of its episode."""

@@ -39,19 +39,22 @@ def writing(path: Path, size: tuple[int, ...], fps: int) -> Iterator[Callable[[A
     be sought."""
     av = needs("av")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with av.open(str(path), "w", format="mp4") as container:
-        stream = container.add_stream("libx264rgb", rate=fps, options=_LOSSLESS)
-        stream.height, stream.width = size[:2]
-        stream.pix_fmt = "rgb24"
-        stream.thread_count = 1
+    try:
+        with av.open(str(path), "w", format="mp4") as container:
+            stream = container.add_stream("libx264rgb", rate=fps, options=_LOSSLESS)
+            stream.height, stream.width = size[:2]
+            stream.pix_fmt = "rgb24"
+            stream.thread_count = 1
 
-        def add(pictures: Array) -> None:
-            for picture in pictures:
-                frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24")
-                container.mux(stream.encode(frame))
+            def add(pictures: Array) -> None:
+                for picture in pictures:
+                    frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24")
+                    container.mux(stream.encode(frame))
 
-        yield add
-        container.mux(stream.encode(None))
+            yield add
+            container.mux(stream.encode(None))
+    except av.FFmpegError as error:  # of the disk; its name of the file can't be changed
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _stream(container: Any, shape: tuple[int, ...]) -> Any:

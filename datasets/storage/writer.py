@@ -388,9 +388,8 @@ class DemoWriter:
 
     def _full(self, error: Exception) -> InputError:
         reason = getattr(error, "strerror", None) or one_line(error)
-        return InputError(
-            f"{self.path} can't be written: {reason}; episodes kept: {self._written['episodes']}"
-        )
+        kept = f"; episodes kept: {self._written['episodes']}" if self._savepoint is not None else ""
+        return InputError(f"{self.path} can't be written: {reason}{kept}")
 
     def _check_open(self) -> None:
         if not self._file:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -35,16 +36,32 @@ def noise(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("limit", [0.1, 1, 9, 12])
-@pytest.mark.parametrize("format", ["robomimic", "d4rl", "minari"])
+@pytest.mark.parametrize(
+    ("format", "limit"),
+    [
+        *product(["robomimic", "d4rl", "minari"], [0.1, 1, 9, 12]),
+        ("lerobot", 0.1),
+        ("lerobot --codec png", 1),
+    ],
+)
 def test_a_full_disk_is_one_line_and_leaves_nothing(
     noise: Path, tmp_path: Path, format: str, limit: float
 ) -> None:
     """A limit on the size of files stands in for the disk. HDF5 crashes if it can't write what it closes."""
     out = tmp_path / "out.hdf5"
-    command = ["data", "convert", str(noise), str(out), "--format", format]
+    command = ["data", "convert", str(noise), str(out), "--format", *format.split()]
     done = run(SCRIPT, str(int(limit * MEGABYTE)), *command)
     (line,) = done.stderr.splitlines()
     assert line == f"imitate: can't use {out}: File too large; make room, or write to another disk"
     assert done.returncode == 2
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [["convert"], ["merge", "--out"]], ids=["convert", "merge"])
+def test_a_file_of_ours_that_is_not_written_keeps_no_episodes(
+    noise: Path, tmp_path: Path, command: list[str]
+) -> None:
+    out = tmp_path / "out.h5"
+    done = run(SCRIPT, str(3 * MEGABYTE), "data", command[0], str(noise), *command[1:], str(out))
+    assert done.stderr == f"imitate: {out} can't be written: File too large\n"
+    assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
