@@ -265,6 +265,8 @@ def common_info(infos: Sequence[tuple[str, DemoInfo]]) -> DemoInfo:
         deterministic=all(info.deterministic for info in every),
         noise=_joined(info.noise for info in every),
         seed=_shared([info.seed for info in every], None),
+        protocol=_shared([info.protocol for info in every], ""),
+        versions=_shared([info.versions for info in every], {}),
         command=_joined(info.command for info in every),
         has_texts=any(info.has_texts for info in every),
         fps=_shared([info.fps for info in every], 0.0),

@@ -91,6 +91,9 @@ def test_merging_files_merges_their_metadata(tmp_path: Path) -> None:
     )
     info = DemoReader(tmp_path).info
     assert (info.expert, info.expert_return, info.expert_sha256, info.seed) == ("one + two", None, "", 3)
+    written(tmp_path / "c.h5", [2], replace(INFO, protocol="sticky actions 0.25", versions={"torch": "1"}))
+    info = DemoReader(tmp_path).info
+    assert (info.protocol, info.versions) == ("", {})
 
 
 def test_labels_of_a_shard_without_them_are_its_actions(tmp_path: Path) -> None:
