@@ -286,7 +286,8 @@ def _is_set(text: str) -> bool:
 
 
 def _flag(text: str) -> bool:
-    return text.lower() == "true" or (text.lower() not in ("", "false") and bool(float(text)))
+    """An empty field, or NaN as tables write it, is a flag that is not set."""
+    return text.lower() == "true" or (text.lower() not in ("", "nan", "false") and bool(float(text)))
 
 
 FORMAT = Format(found, read, write, losses, read_options=("columns",), write_options=())

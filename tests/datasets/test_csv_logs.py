@@ -78,6 +78,15 @@ def test_flags_before_the_last_line_of_an_episode_may_be_any_text(tmp_path: Path
         assert [(len(each), each.terminated) for each in demos] == [(2, True), (2, True)]
 
 
+@pytest.mark.parametrize("unset", ["", "nan", "NaN", "0.0", "False"])
+def test_a_flag_that_is_unknown_is_not_set(tmp_path: Path, unset: str) -> None:
+    lines = [f"1.0,1,{unset}", f"2.0,0,{unset}", "3.0,1,1", f"4.0,0,{unset}", f"5.0,1,{unset}"]
+    (tmp_path / "log.csv").write_text("\n".join(["obs_0,action,terminated", *lines]))
+    convert(tmp_path / "log.csv", tmp_path / "demos.h5", env_id="Nowhere-v0")
+    with DemoReader(tmp_path / "demos.h5") as reader:
+        assert [(len(one), one.terminated) for one in reader] == [(3, True), (1, False)]
+
+
 def test_a_flag_in_the_middle_of_an_episode_is_noted(tmp_path: Path) -> None:
     log = "episode,obs_0,action_0,terminated,truncated\n"
     for name, rows, noted in (
