@@ -9,12 +9,13 @@ import os
 import platform
 import secrets
 import shutil
+import zipfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, BinaryIO, TypeVar
 
 import filelock
 import msgspec
@@ -33,6 +34,7 @@ __all__ = [
     "lock",
     "machine",
     "make_parent",
+    "open_zip",
     "plain_json",
     "read_bytes",
     "read_json",
@@ -52,6 +54,7 @@ Number = Annotated[float, msgspec.Meta(ge=-1e15, le=1e15)]
 _PARTIAL = ".partial"
 _LARGEST_JSON = 64 << 20
 _MOST_VALUES = 6_000_000  # of one JSON text; an object of one value takes 200 bytes
+_LARGEST_LIST = 1 << 20  # bytes of a zip's list of members
 _TAIL = 1 << 16  # bytes at the end of a log, which hold its last line
 _CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)  # errors of a folder that takes no new files
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP)
@@ -276,6 +279,26 @@ def read_bytes(path: Path, limit: int) -> bytes:
             f"{path} has {path.stat().st_size} bytes, over the limit of {limit} for a file of its kind"
         )
     return data
+
+
+class _Bounded:
+    """A file whose reads end after _LARGEST_LIST bytes, as `zipfile` reads the list of members in one."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
+
+    def read(self, size: int = -1) -> bytes:
+        return self._file.read(_LARGEST_LIST if size < 0 else min(size, _LARGEST_LIST))
+
+
+def open_zip(file: BinaryIO) -> zipfile.ZipFile:
+    """Open a zip with a bounded list of members, each of which would take ten times as much memory.
+
+    Raises BadZipFile if the file is not a zip, or its list is larger than 1 MiB.
+    """
+    bounded: Any = _Bounded(file)
+    return zipfile.ZipFile(bounded)
 
 
 def last_line(path: Path) -> bytes:

@@ -13,6 +13,7 @@ import numpy as np
 from imitate.datasets.convert.pieces import side_by_side
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
+from imitate.files import open_zip
 
 __all__ = ["Column", "Grown", "Joined"]
 
@@ -25,7 +26,7 @@ class Column:
 
     def __init__(self, path: Path, member: str) -> None:
         self._path, self.member = path, member
-        with zipfile.ZipFile(path) as archive, archive.open(member) as file:
+        with path.open("rb") as whole, open_zip(whole) as archive, archive.open(member) as file:
             kind = archive.getinfo(member).compress_type
             if kind not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise InputError(f"{member} uses compression method {kind}, wanted deflate or none")
@@ -41,7 +42,7 @@ class Column:
 
     @contextmanager
     def opened(self) -> Iterator[Column]:
-        with zipfile.ZipFile(self._path) as archive, archive.open(self.member) as file:
+        with self._path.open("rb") as whole, open_zip(whole) as archive, archive.open(self.member) as file:
             _header(file, self.member)
             self._file = file
             yield self

@@ -20,6 +20,7 @@ from imitate.datasets.convert.recording import Format, Recording
 from imitate.datasets.storage.schema import DemoInfo, info_from_plain, info_to_plain
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
+from imitate.files import open_zip
 
 __all__ = ["FORMAT"]
 
@@ -124,7 +125,7 @@ def _arrays(
     path: Path, columns: Sequence[str], acted: bool
 ) -> tuple[dict[str, Joined], dict[str, list[str]]]:
     """The arrays of each role, and their names."""
-    with zipfile.ZipFile(path) as archive:
+    with path.open("rb") as file, open_zip(file) as archive:
         stored = {name.removesuffix(".npy"): name for name in archive.namelist()}
     roles = _ROLES if acted else tuple(role for role in _ROLES if role not in ("action", "expert_action"))
 
@@ -242,11 +243,11 @@ def _at(flag: Joined, places: Array, steps: int) -> Array:
 
 def _info(path: Path) -> DemoInfo | None:
     """The provenance that `write` stored as text. Nothing is unpickled, since text is an array of characters."""
-    with zipfile.ZipFile(path) as archive:
+    with path.open("rb") as file, open_zip(file) as archive:
         if "info.npy" not in archive.namelist() or archive.getinfo("info.npy").file_size > _LARGEST_INFO:
             return None
-        with archive.open("info.npy") as file:
-            text = np.lib.format.read_array(file, allow_pickle=False)
+        with archive.open("info.npy") as member:
+            text = np.lib.format.read_array(member, allow_pickle=False)
     if text.dtype.kind != "U" or text.shape != ():
         return None
     data = json.loads(str(text))

@@ -25,7 +25,8 @@ from imitate.errors import InputError, one_line
 from imitate.experts.sb3.networks import ACTIVATIONS, PolicySpec
 from imitate.experts.sb3.pickled_values import to_float, to_space
 from imitate.experts.sb3.pickles import Global, Record, read_pickle
-from imitate.experts.sb3.tensors import LARGEST_WEIGHTS, open_zip, read_member, read_tensors
+from imitate.experts.sb3.tensors import LARGEST_WEIGHTS, read_member, read_tensors
+from imitate.files import open_zip
 
 __all__ = [
     "SB3_ALGORITHMS",

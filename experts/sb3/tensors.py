@@ -19,11 +19,11 @@ from torch import Tensor
 
 from imitate.errors import InputError
 from imitate.experts.sb3.pickles import Global, Persistent, Record, read_pickle
+from imitate.files import open_zip
 
-__all__ = ["LARGEST_WEIGHTS", "open_zip", "read_member", "read_tensors"]
+__all__ = ["LARGEST_WEIGHTS", "read_member", "read_tensors"]
 
 LARGEST_WEIGHTS = 128 << 20  # bytes; the zoo's largest policy takes 30 MB
-_LARGEST_READ = 1 << 20  # bytes in one read, which also bounds a zip's list of members
 _MOST_TENSORS = 10_000
 _CHUNK = 1 << 20
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
@@ -40,26 +40,6 @@ _DTYPES = {
     "ByteStorage": torch.uint8,
     "BoolStorage": torch.bool,
 }
-
-
-class _Bounded:
-    """A file with bounded reads: `zipfile` would otherwise read as much at once as the zip claims to hold."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
-
-    def read(self, size: int = -1) -> bytes:
-        content = self._file.read(_LARGEST_READ + 1 if size < 0 else min(size, _LARGEST_READ + 1))
-        if len(content) > _LARGEST_READ:
-            raise zipfile.BadZipFile(f"its list of members is larger than {_LARGEST_READ} bytes")
-        return content
-
-
-def open_zip(file: BinaryIO) -> zipfile.ZipFile:
-    """Open a zip with a bounded list of members. Raises BadZipFile if the file is not a zip."""
-    bounded: Any = _Bounded(file)
-    return zipfile.ZipFile(bounded)
 
 
 def read_member(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:

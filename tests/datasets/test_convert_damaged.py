@@ -110,6 +110,12 @@ def array_of(path: Path, **arrays: Any) -> None:
             )
 
 
+def many_members(path: Path) -> None:
+    with zipfile.ZipFile(path, "a") as archive:
+        for number in range(25_000):
+            archive.writestr(f"{number}", b"")
+
+
 def linked(path: Path, link: Any) -> None:
     with h5py.File(path, "a") as file:
         del file["actions"]
@@ -170,6 +176,7 @@ HOSTILE: dict[str, tuple[str, str, Callable[[Path], Any], str]] = {
         lambda p: p.write_bytes(p.read_bytes()[40:]),
         "can't be read",
     ),
+    "25,000 members": ("npz", "", many_members, "Truncated central directory"),
     "a line that is too short": ("csv", "", jagged, "2 fields"),
     "a data file outside": (
         "imitation",
