@@ -33,20 +33,30 @@ TINY: dict[str, dict[str, Any]] = {
     },
     "sqil": {"dqn": {"learning_starts": 16, "rounds_per_iteration": 2}},
     "iq": {"dqn": {"learning_starts": 16, "rounds_per_iteration": 2}},
-    "sqil-continuous": {"sac": {"learning_starts": 16, "rounds_per_iteration": 2, "batch_size": 16}},
-    "iq-continuous": {"sac": {"learning_starts": 16, "rounds_per_iteration": 2, "batch_size": 16}},
-    "gaifo": {"learning_starts": 16, "rounds_per_iteration": 2, "batch_size": 16},
+    "sqil-continuous": {
+        "sac": {"learning_starts": 16, "rounds_per_iteration": 2, "batch_size": 16, "replay_size": 500}
+    },
+    "iq-continuous": {
+        "sac": {"learning_starts": 16, "rounds_per_iteration": 2, "batch_size": 16, "replay_size": 500}
+    },
+    "gaifo": {"learning_starts": 16, "rounds_per_iteration": 2, "batch_size": 16, "replay_size": 500},
     "td3bc": {"max_updates": 20, "updates_per_iteration": 10, "batch_size": 8},
     "ppo": {"num_steps": 16, "num_epochs": 2, "normalize_obs": True, "normalize_rewards": True},
     "rpo": {"num_steps": 16, "num_epochs": 2, "rpo_alpha": 0.1},
-    "dac": {"learning_starts": 16, "rounds_per_iteration": 2, "batch_size": 16},
+    "dac": {"learning_starts": 16, "rounds_per_iteration": 2, "batch_size": 16, "replay_size": 500},
     "guided": {
-        **{"learning_starts": 16, "rounds_per_iteration": 2, "batch_size": 16, "total_steps": 10_000},
+        **{
+            "learning_starts": 16,
+            "rounds_per_iteration": 2,
+            "batch_size": 16,
+            "replay_size": 10_000,
+            "total_steps": 10_000,
+        },
         **{"offline_updates": 4, "clone_updates": 4},
     },
-    "sac": {"learning_starts": 16, "rounds_per_iteration": 2, "batch_size": 16},
-    "tqc": {"learning_starts": 16, "rounds_per_iteration": 2, "batch_size": 16},
-    "td3": {"learning_starts": 16, "rounds_per_iteration": 2, "batch_size": 16},
+    "sac": {"learning_starts": 16, "rounds_per_iteration": 2, "batch_size": 16, "replay_size": 500},
+    "tqc": {"learning_starts": 16, "rounds_per_iteration": 2, "batch_size": 16, "replay_size": 500},
+    "td3": {"learning_starts": 16, "rounds_per_iteration": 2, "batch_size": 16, "replay_size": 500},
     "dqn": {"learning_starts": 16, "rounds_per_iteration": 2, "prioritized": True, "dueling": True},
     "reinforce": {"num_episodes": 4, "normalize_obs": True},
     "a2c": {"rounds_per_iteration": 2, "normalize_obs": True, "normalize_rewards": True},
