@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
-import logging
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
-from gymnasium.spaces import Box
 from tqdm import tqdm
 
-from imitate.datasets import play
-from imitate.datasets.asking import Askable, acting
+from imitate.datasets.asking import Askable
 from imitate.datasets.noise import ActionNoise
-from imitate.datasets.storage.fit import outside
+from imitate.datasets.session import Session
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.savepoint import go_on
 from imitate.datasets.storage.schema import DemoInfo
 from imitate.datasets.storage.writer import DemoWriter
-from imitate.datasets.trajectory import Policy, Trajectory
+from imitate.datasets.trajectory import Policy
 from imitate.envs.seeds import episode_seeds
-from imitate.envs.spaces import Array
 from imitate.envs.trust import bare_id
 from imitate.envs.vec import VecEnv, check_envs
-from imitate.errors import Fault, InputError
+from imitate.errors import InputError
 
 __all__ = ["OnFailure", "check_same", "collect", "is_complete"]
 
-logger = logging.getLogger(__name__)
-
 OnFailure = Literal["stop", "skip"]
-
-_MOST_IN_A_ROW = 20  # failures of each environment; with more, the cause is not single episodes
 
 _SAME_WHEN_RESUMED = (
     "env_id",
@@ -105,61 +96,24 @@ def collect(
     labelled = expert is not None or bool(info.noise)
     noise = ActionNoise(info.noise, info.action_space, envs.num_envs) if info.noise else None
     writer = DemoWriter.resume(out) if resume else DemoWriter(out, info, expert_actions=labelled)
-    over = Counter[int](writer.failed_seeds)
-
-    def begin() -> Iterator[Trajectory]:
-        watched = _Watched(policy, envs, writer)
-        seeds = _without(islice(episode_seeds(first, *shard), episodes), over)
-        return play.episodes(
-            watched,
-            envs,
-            seeds if steps is None else watched.until(steps, seeds),
-            deterministic=info.deterministic,
-            expert=expert,
-            noise=noise,
-            frame_stack=info.frame_stack,
-        )
-
-    skipped: list[Fault] = []
-
-    def skip(seed: int, fault: Fault) -> None:
-        writer.fail(seed)
-        over[seed] += 1
-        skipped.append(fault)
-
-    def recorded() -> int:
-        return len(writer) if steps is None else writer.num_steps
-
     unit = "episodes" if steps is None else "steps"
     with writer, tqdm(total=steps or episodes, unit=unit, disable=not progress, dynamic_ncols=True) as bar:
-        bar.update(recorded())
-        over.update(writer.reader().table["seed"].tolist())
-        most = _MOST_IN_A_ROW * envs.num_envs  # all begin again after a failure
-        strays = False
-        for trajectory in begin() if on_failure == "stop" else _skipping(begin, skip, most):
-            writer.append(trajectory)  # which checks that it fits `info`
-            strays = strays or _warn_if_it_strays(trajectory, info)
-            over[int(trajectory.info["seed"])] += 1
-            bar.update(recorded() - bar.n)
+        session = Session(
+            policy,
+            envs,
+            writer,
+            seeds=lambda: islice(episode_seeds(first, *shard), episodes),
+            steps=steps,
+            expert=expert,
+            noise=noise,
+        )
+        bar.update(session.recorded)
+        for trajectory in session.play() if on_failure == "stop" else session.play_skipping():
+            session.record(trajectory)
+            bar.update(session.recorded - bar.n)
             if report is not None:
-                report(recorded())
-        if skipped and not len(writer):
-            raise Fault(f"all {len(skipped)} episodes failed; the last time {skipped[-1]}") from skipped[-1]
+                report(session.recorded)
     return DemoReader(out)
-
-
-def _warn_if_it_strays(episode: Trajectory, info: DemoInfo) -> bool:
-    """Warn if an observation of the episode leaves the bounds of its Box; returns whether one does."""
-    space = info.observation_space
-    if not isinstance(space, Box) or space.dtype.kind != "f" or not outside(space, episode.obs).any():
-        return False
-    logger.warning(
-        "%s gives observations outside its observation_space, as in the episode with seed %d: they are recorded as "
-        "they are",
-        info.env_id,
-        episode.info["seed"],
-    )
-    return True
 
 
 def _first_seed(info: DemoInfo, episodes: int | None, steps: int | None) -> int:
@@ -170,30 +124,6 @@ def _first_seed(info: DemoInfo, episodes: int | None, steps: int | None) -> int:
             f"wanted a seed and a number of episodes or of steps, got {info.seed, episodes, steps}"
         )
     return info.seed
-
-
-def _skipping(
-    begin: Callable[[], Iterator[Trajectory]], skip: Callable[[int, Fault], None], most: int
-) -> Iterator[Trajectory]:
-    """The trajectories of `begin()`. If an episode fails, `skip` gets its seed, and `begin` is called again.
-
-    Raises a `Fault` that belongs to no episode, and one if `most` episodes in a row fail.
-    """
-    in_a_row = 0
-    while True:
-        try:
-            for trajectory in begin():
-                in_a_row = 0
-                yield trajectory
-            return
-        except Fault as fault:
-            in_a_row += 1
-            if fault.seed is None:
-                raise
-            if in_a_row >= most:
-                raise Fault(f"{in_a_row} episodes in a row failed; the last time {fault}") from fault
-            logger.warning("%s: it is skipped", fault)
-            skip(fault.seed, fault)
 
 
 def is_complete(
@@ -230,46 +160,6 @@ def _part(episodes: int | None, steps: int | None, shard: tuple[int, int]) -> tu
         None if episodes is None else len(range(number, episodes, shards)),
         None if steps is None else -(-steps // shards),
     )
-
-
-class _Watched:
-    """The policy, wrapped to count steps and to flush the file while episodes, which may take minutes, are running."""
-
-    def __init__(self, policy: Askable, envs: VecEnv, writer: DemoWriter) -> None:
-        self._act = acting(policy)  # which gives a user's code copies, and not what is recorded
-        self.source: str = getattr(policy, "source", "")  # names it in messages
-        self.action_space = getattr(policy, "action_space", envs.single_action_space)
-        self.observation_space = getattr(policy, "observation_space", envs.single_observation_space)
-        self._envs = envs
-        self._writer = writer
-        self._steps = writer.num_steps  # recorded, or in unfinished episodes
-
-    def act(self, obs: Array, *, deterministic: bool = True) -> Array:
-        self._steps += int(np.count_nonzero(self._envs.running))
-        self._writer.flush_due()
-        actions: Array = self._act(obs, deterministic)
-        return actions
-
-    def until(self, steps: int, seeds: Iterable[int]) -> Iterator[int]:
-        """Seeds while fewer than `steps` steps are recorded or in unfinished episodes.
-
-        Every episode that was begun is played to its end and recorded. The decision to begin another depends only on
-        the past, so by Wald's identity means over episodes are unbiased; cutting at `steps` would lose long episodes.
-        """
-        for seed in seeds:
-            if self._steps >= steps:
-                return
-            yield seed
-
-
-def _without(seeds: Iterable[int], recorded: Counter[int]) -> Iterator[int]:
-    """The seeds without the recorded ones, each removed as often as it was recorded (31-bit seeds can repeat)."""
-    left = recorded.copy()
-    for seed in seeds:
-        if left[seed]:
-            left[seed] -= 1
-        else:
-            yield seed
 
 
 def check_same(out: Path, old: DemoInfo, new: DemoInfo) -> None:
