@@ -22,6 +22,7 @@ __all__ = ["write_report"]
 
 def write_report(journal: Journal, result: Result, films: dict[str, dict[str, Film]], out: Path) -> None:
     """Write index.html, which needs no network and no other file, and its figure as .pdf, .png and .csv in figures/."""
+    assert journal.expert is not None
     names = list(dict.fromkeys(each.learner for each in journal.snapshots if each.validation.seeds))
     figure = page_data.figure(out / "figures", "curves", [_curves(journal, names)], names)
     kind = result.verdict.kind
@@ -35,7 +36,8 @@ def write_report(journal: Journal, result: Result, films: dict[str, dict[str, Fi
         rows=[_row(journal, name) for name in names],
         dropped=journal.dropped,
         films=films,
-        validated=sorted({len(each.validation.seeds) for each in journal.snapshots}),
+        validated=sorted({len(each.validation.seeds) for name in names for each in _of(journal, name)}),
+        measured=len(journal.expert.seeds),
         command=journal.task.command(out),
         here=provenance(),
     )

@@ -127,6 +127,20 @@ def test_a_learner_whose_validations_were_all_cut_has_no_row(
     assert "A2C" not in re.sub("base64,[^\"']*", "", page)  # a film may hold these letters by chance
 
 
+def test_the_page_counts_the_episodes_of_learners_and_expert(
+    found: tuple[Path, Verdict, int], tmp_path: Path
+) -> None:
+    """Two learners played five and seven of them, the expert three; a third one's validation was cut."""
+    journal = read_json(found[0] / "journal.json", Journal)
+    counts = {"dagger": 5, "qdagger": 7, "loki": 0}
+    few = {n: Played([*range(n)], [1.0] * n, [10] * n, 10 * n) for n in (3, *counts.values())}
+    journal.expert = few[3]
+    journal.snapshots = [Snapshot(name, 1.0, 9, 0, 1.0, few[n]) for name, n in counts.items()]
+    write_report(journal, read_json(found[0] / "verdict.json", Result), {}, tmp_path)
+    page = (tmp_path / "index.html").read_text("utf-8")
+    assert "the learners 5 to 7 of them, the expert 3, whose mean is the dashed line" in page
+
+
 @pytest.mark.parametrize("write", [7, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 3, 5, 9))])
 def test_a_search_that_was_killed_ends_as_an_uninterrupted_one(
     found: tuple[Path, Verdict, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: int
