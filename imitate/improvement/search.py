@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
@@ -33,7 +32,6 @@ from imitate.improvement.plan import FINAL_RUNGS, FINALISTS, PLAYERS, Plan, affo
 from imitate.improvement.ranking import ranked
 from imitate.improvement.report import write_report
 from imitate.improvement.result import Result
-from imitate.improvement.snapshots import hand_over
 from imitate.improvement.study import Study
 from imitate.improvement.task import Task
 from imitate.improvement.teacher import teacher
@@ -75,7 +73,7 @@ def search(task: Task, out: Path) -> Verdict:
             if verdict.kind == "worse":
                 shutil.rmtree(out / "policy", ignore_errors=True)  # it may be gone: a search goes on
             else:
-                _hand_over(study, verdict.policy)
+                study.hand_over(verdict.policy)
             _report(study, verdict)
     finally:
         if out.is_dir() and not any(out.iterdir()):
@@ -121,27 +119,17 @@ def _plan(study: Study) -> Plan:
 
 
 def race(study: Study, plan: Plan) -> None:
-    """Train everybody; policy/ is the best policy so far."""
+    """Train everybody."""
     for name in plan.imitators:
-        _train(study, name, plan, [plan.imitation / plan.winner])
+        train(study, name, plan, [plan.imitation / plan.winner])
     racers = list(plan.racers)
     for number, rung in enumerate(plan.race):
         racers = racers[: rung.racers]
         for place, name in enumerate(racers):
-            _train(study, name, plan, [rung.share], plan.kept_for_others(number, place))
+            train(study, name, plan, [rung.share], plan.kept_for_others(number, place))
         racers = _ranked_at(study, racers, rung.share)
     for name in racers[:1]:
-        _train(study, name, plan, FINAL_RUNGS)
-
-
-def _train(study: Study, learner: str, plan: Plan, shares: Sequence[float], others: int = 0) -> None:
-    train(study, learner, plan, shares, others)
-    if names := study.journal.by_mean():
-        _hand_over(study, names[0])
-
-
-def _hand_over(study: Study, snapshot: str) -> None:
-    hand_over(study.out / "snapshots" / snapshot, study.out / "policy")
+        train(study, name, plan, FINAL_RUNGS)
 
 
 def _ranked_at(study: Study, learners: list[str], share: float) -> list[str]:

@@ -15,6 +15,7 @@ from imitate.experts import Expert
 from imitate.improvement.episodes import Played, play
 from imitate.improvement.journal import Journal
 from imitate.improvement.plan import MOST_CHOICE, MOST_TEST, MOST_VALIDATION, Plan
+from imitate.improvement.snapshots import hand_over
 from imitate.improvement.teacher import Watched
 from imitate.nn.stored_policy import load_policy
 from imitate.rl.paired import LEAST_PAIRS
@@ -81,10 +82,15 @@ class Study:
         return journal.finalists
 
     def _validate(self, place: int, seeds: Sequence[int], room: float) -> Played:
-        """Let the snapshot at this place play these validation episodes too; returns all that it has played."""
+        """Let the snapshot at this place play these validation episodes too; returns all that it has played.
+
+        policy/ is the best policy so far.
+        """
         snapshot = self.journal.snapshots[place]
         played = snapshot.validation + self._play(self.policy(snapshot.name), seeds, room)
         self.journal.snapshots[place] = replace(snapshot, validation=played)
+        if names := self.journal.by_mean():
+            self.hand_over(names[0])
         self.keep()
         return played
 
@@ -111,6 +117,9 @@ class Study:
 
     def policy(self, snapshot: str) -> Policy:
         return load_policy(self.out / "snapshots" / snapshot)
+
+    def hand_over(self, snapshot: str) -> None:
+        hand_over(self.out / "snapshots" / snapshot, self.out / "policy")
 
     def _play(self, policy: Policy, seeds: Sequence[int], room: float) -> Played:
         return play(

@@ -173,7 +173,7 @@ def test_a_resumed_race_drops_whom_the_uninterrupted_one_dropped(monkeypatch: py
     def race(snapshots: list[Snapshot]) -> list[Snapshot]:
         journal = Journal(task(), snapshots=list(snapshots))
 
-        def train(study: Any, name: str, plan: Any, shares: Any, others: int) -> None:  # noqa: ARG001
+        def train(study: Any, name: str, plan: Any, shares: Any, others: int = 0) -> None:  # noqa: ARG001
             for share in shares:
                 if not any(each.learner == name and each.share >= share for each in journal.snapshots):
                     score = scores[name][share]
@@ -181,7 +181,6 @@ def test_a_resumed_race_drops_whom_the_uninterrupted_one_dropped(monkeypatch: py
                     journal.snapshots.append(Snapshot(name, share, int(share * 1e5), 0, 1.0, played))
 
         monkeypatch.setattr(search, "train", train)
-        monkeypatch.setattr(search, "hand_over", lambda *_: None)
         search.race(SimpleNamespace(journal=journal, out=Path()), plan)  # type: ignore[arg-type]
         return journal.snapshots
 
@@ -225,6 +224,7 @@ def test_steps_of_a_validation_that_was_cut_still_count(
     study = Study(journal, None, tmp_path)  # type: ignore[arg-type]
     monkeypatch.setattr(Study, "policy", lambda *_: None)
     monkeypatch.setattr(Study, "_play", lambda *_: Played([1], [2.0], [10], 10))
+    monkeypatch.setattr(Study, "hand_over", lambda *_: None)
     study.validate("bc", affordable(["guided"], ["bc"], 200_000, 500.0))
     assert journal.costs["validation"] == 310
     assert journal.snapshots[0].validation.by_seed == {1: 2.0}

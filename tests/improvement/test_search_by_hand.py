@@ -50,6 +50,7 @@ def test_the_seeds_of_the_test_are_others_than_those_of_the_validation() -> None
         return played()
 
     study._play = play  # type: ignore[method-assign]
+    study.hand_over = lambda _: None  # type: ignore[method-assign]
     study.validate_finalists(["bc-9"], affordable(["a"], ["bc"], 100_000, 10.0))
     validation = asked.pop("bc-9")
     study.test(["bc-9", "expert"])
@@ -131,6 +132,30 @@ def test_only_a_finalist_is_chosen() -> None:
     assert search._choose(study, None) == "b-9"  # type: ignore[arg-type]
 
 
+def test_an_interrupted_choice_leaves_the_best_policy_so_far(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """a was ahead in three episodes and is behind in six, when the second one is interrupted."""
+    for name in ("a-9", "b-9"):
+        (tmp_path / "snapshots" / name).mkdir(parents=True)
+        (tmp_path / "snapshots" / name / "name").write_text(name)
+    first, second = snapshot("a", 90.0, 90.0, 90.0), snapshot("b", 80.0, 80.0, 80.0)
+    journal = Journal(Task("CartPole-v1", "CartPole-v1", 1_000), played(1, 2, 3), snapshots=[first, second])
+    study, answers = Study(journal, None, tmp_path), [Played([3], [10.0], [10], 10)]  # type: ignore[arg-type]
+    monkeypatch.setattr(Study, "policy", lambda *_: None)
+
+    def play(*_: Any) -> Played:
+        if not answers:
+            raise KeyboardInterrupt
+        return answers.pop()
+
+    monkeypatch.setattr(Study, "_play", play)
+    with pytest.raises(KeyboardInterrupt):
+        study.validate_finalists(["a-9", "b-9"], affordable(["a"], ["b"], 100_000, 10.0))
+    assert journal.by_mean() == ["b-9", "a-9"]
+    assert (tmp_path / "policy" / "name").read_text() == "b-9"
+
+
 def test_the_better_half_of_three_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     scores = {"a": 10.0, "b": 50.0, "c": 90.0}
     plan, journal = (
@@ -140,7 +165,7 @@ def test_the_better_half_of_three_goes_on(monkeypatch: pytest.MonkeyPatch) -> No
     assert [rung.racers for rung in plan.race] == [3, 2]
     trained: list[tuple[str, float]] = []
 
-    def train(_study: Any, name: str, _plan: Any, shares: Any, _others: int) -> None:
+    def train(_study: Any, name: str, _plan: Any, shares: Any, _others: int = 0) -> None:
         trained.append((name, shares[-1]))
         score = scores[name]
         journal.snapshots.append(
@@ -148,7 +173,6 @@ def test_the_better_half_of_three_goes_on(monkeypatch: pytest.MonkeyPatch) -> No
         )
 
     monkeypatch.setattr(search, "train", train)
-    monkeypatch.setattr(search, "hand_over", lambda *_: None)
     search.race(SimpleNamespace(journal=journal, out=Path()), plan)  # type: ignore[arg-type]
     assert trained == [("a", 0.125), ("b", 0.125), ("c", 0.125), ("c", 0.25), ("b", 0.25), ("c", 1.0)]
 
@@ -175,7 +199,7 @@ def test_the_race_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """The imitator's quarter of the winner's steps first; a lone racer goes to its end at once."""
     plan, trained = affordable(["a"], ["clone"], 100_000, 200.0), []
     monkeypatch.setattr(
-        search, "train", lambda _, name, __, shares, others: trained.append((name, *shares, others))
+        search, "train", lambda _, name, __, shares, others=0: trained.append((name, *shares, others))
     )
     journal = Journal(Task("CartPole-v1", "CartPole-v1", 100_000))
     search.race(SimpleNamespace(journal=journal, out=Path()), plan)  # type: ignore[arg-type]
