@@ -38,7 +38,7 @@ def write_report(journal: Journal, result: Result, films: dict[str, dict[str, Fi
         films=films,
         validated=sorted({len(each.validation.seeds) for name in names for each in _of(journal, name)}),
         measured=len(journal.expert.seeds),
-        command=journal.task.command(out),
+        out=out,
         here=provenance(),
     )
     write_texts(out, {"index.html": text})

@@ -52,3 +52,9 @@ class Task:
         words += ["--vecnormalize", self.vecnormalize] if self.vecnormalize else []
         words += ["--env-kwargs", json.dumps(self.env_kwargs)] if self.env_kwargs else []
         return shlex.join(words)
+
+    def measuring(self, out: Path) -> str:
+        """The command that measures the policy in `out`. It names the module of an own environment, which is not
+        imported otherwise."""
+        named = ["--env", self.env_id] if ":" in self.env_id else []
+        return shlex.join(["imitate", "evaluate", str(out / "policy"), *named])

@@ -127,6 +127,19 @@ def test_a_learner_whose_validations_were_all_cut_has_no_row(
     assert "A2C" not in re.sub("base64,[^\"']*", "", page)  # a film may hold these letters by chance
 
 
+@pytest.mark.parametrize(
+    ("env_id", "named"), [("Uneven-v0", ""), ("teachers:Uneven-v0", " --env teachers:Uneven-v0")]
+)
+def test_the_page_says_how_to_measure_the_policy(
+    found: tuple[Path, Verdict, int], tmp_path: Path, env_id: str, named: str
+) -> None:
+    result = read_json(found[0] / "verdict.json", Result)
+    result = replace(result, task=replace(result.task, env_id=env_id))
+    write_report(read_json(found[0] / "journal.json", Journal), result, {}, tmp_path)
+    page = (tmp_path / "index.html").read_text("utf-8")
+    assert f"\nimitate evaluate {tmp_path / 'policy'}{named}</pre>" in page
+
+
 def test_the_page_counts_the_episodes_of_learners_and_expert(
     found: tuple[Path, Verdict, int], tmp_path: Path
 ) -> None:
