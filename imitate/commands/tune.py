@@ -100,8 +100,9 @@ def _print_best(best: Best, experiment: Experiment) -> None:
         if by_return
         else f"a distance of {-best.score:.4g} from demonstrations"
     )
+    again = experiment.train_with("--config", str(best.file), "--seed", "0", "--out", "RUN")
     print(
         f"imitate: trial {best.trial} has {found} in its best validation, which chose it: another seed may do worse. "
-        f"Train with `imitate train --config {best.file} --seed 0 --out RUN`",
+        f"Train with `{again}`",
         file=sys.stderr,
     )

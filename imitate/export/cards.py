@@ -20,6 +20,7 @@ def model_card(
     result: Evaluation | None,
     *,
     repo: str,
+    again: str,
     spent: Mapping[str, int],
     film: str | None,
     archive: str | None,
@@ -30,6 +31,7 @@ def model_card(
 
     config   of the run, as plain data
     repo     ORG/REPO, which its commands name
+    again    the command that repeats the run
     spent    what the run took, such as `env_steps`
     film, archive   names of files in the repository, or None
     normalised      whether statistics of observations are beside the archive
@@ -60,6 +62,7 @@ def model_card(
         archive=archive,
         normalised=normalised,
         spec=f"hub:{repo}",
+        again=again,
         own=f" --env {env_id}" if ":" in env_id else "",  # a file may not choose what is imported
         spent=", ".join(f"{count:,} {what.replace('_', ' ')}" for what, count in spent.items() if count)
         or "an unknown number of steps",

@@ -57,7 +57,8 @@ def hub_folder(
     if env_id is not None and bare_id(env_id) != bare_id(experiment.env_id):
         raise InputError(f"{run} is a run on {experiment.env_id}, not on {env_id}: leave --env out")
     env_id, env_kwargs = experiment.env_id, experiment.env_kwargs
-    config = read_json(run / "config.json", dict[str, Any]) | dataclasses.asdict(experiment.portable())
+    portable = experiment.portable()
+    config = read_json(run / "config.json", dict[str, Any]) | dataclasses.asdict(portable)
     out.parent.mkdir(parents=True, exist_ok=True)
     with atomic_folder(out) as folder:
         save_policy(folder / "policy", policy)
@@ -74,6 +75,7 @@ def hub_folder(
             config,
             result,
             repo=repo,
+            again=portable.train_with("--config", "config.json", "--out", "again"),
             spent=spent,
             film=FILM if filmed else None,
             archive=archive,

@@ -236,11 +236,15 @@ class Experiment:
         return dataclasses.replace(self, **new)
 
     def resume_with(self, out: Path) -> str:
-        """The command that resumes the run in `out`. It names again what only the user may have imported."""
+        """The command that resumes the run in `out`."""
+        return self.train_with("--resume", str(out))
+
+    def train_with(self, *options: str) -> str:
+        """`imitate train` with these options. It names again what only the user may have imported."""
         named = [("--env", self.env_id)] if ":" in self.env_id else []
         named += [("--expert", spec) for spec in self.experts if is_callable(spec)]
         own = [self.algorithm] if is_own(self.algorithm) else []
-        words = ["imitate", "train", *own, "--resume", str(out), *(word for pair in named for word in pair)]
+        words = ["imitate", "train", *own, *options, *(word for pair in named for word in pair)]
         return shlex.join(words)
 
     def check_inputs(self) -> None:

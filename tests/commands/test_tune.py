@@ -83,6 +83,18 @@ def test_the_right_learning_rate_wins(capsys: pytest.CaptureFixture[str]) -> Non
     assert config("run") == wanted
 
 
+def test_the_command_that_trains_with_the_best_settings_names_an_own_expert(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("foreman.py").write_text("def make_expert():\n    return lambda obs: obs\n")
+    monkeypatch.syspath_prepend(".")
+    few = ("--iterations", "5", "--updates-per-iteration", "1", "--final-updates", "1", "--budget", "2k")
+    own = ("--env", "ContinuousIdentity-v0", "--expert", "foreman:make_expert")
+    assert main(["tune", "dagger", *own, *few, "--out", "search", "--trials", "1"]) == 0
+    again = "imitate train --config search/best.toml --seed 0 --out RUN --expert foreman:make_expert"
+    assert f"Train with `{again}`" in capsys.readouterr().err
+
+
 def test_the_file_of_an_offline_learner_is_what_a_user_would_write() -> None:
     assert main(["collect", "CartPole-v1:ppo", "--episodes", "2", "--out", "demos.h5"]) == 0
     held = ("--demos", "demos.h5", "--max-updates", "20", "--batch-size", "64", "--weight-decay", "0")

@@ -224,14 +224,18 @@ def test_a_folder_whose_policy_is_none_of_sb3s_has_no_zip(
     assert not list((tmp_path / "run" / "hub").glob("*.zip"))
 
 
-def test_the_cards_commands_name_the_module_of_an_own_environment(tmp_path: Path) -> None:
+def test_the_cards_commands_name_the_modules_of_an_own_environment_and_expert(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", "Identity-v0")
-    config = json.loads((run / "config.json").read_text("utf-8")) | {"env_id": "robot:Arm-v0"}
+    config = json.loads((run / "config.json").read_text("utf-8")) | {
+        "env_id": "robot:Arm-v0",
+        "expert": "robot:make_expert",
+    }
     write_json(run / "config.json", config)
     assert export(run, "--out", str(tmp_path / "out")) == 0
     text = ModelCard.load(tmp_path / "out" / "README.md").text
     assert "imitate evaluate hub:ORG/REPO --env robot:Arm-v0\n" in text
-    assert "imitate train --config config.json --env robot:Arm-v0 --out again\n" in text
+    again = "imitate train --config config.json --out again --env robot:Arm-v0 --expert robot:make_expert\n"
+    assert again in text
 
 
 def test_mistakes_of_the_hub(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
