@@ -16,7 +16,7 @@ import tyro
 from imitate.commands.options import command, print_json
 from imitate.compare.statistics.job_results import MetricsRow, Returns
 from imitate.errors import InputError
-from imitate.files import last_line, plain_json, read_json
+from imitate.files import Count, last_line, plain_json, read_json
 from imitate.training.experiment import Experiment
 
 __all__ = ["runs"]
@@ -64,11 +64,27 @@ def _row(path: Path, experiment: Experiment) -> dict[str, Any]:
         "learner": experiment.algorithm,
         "environment": experiment.env_id,
         "seed": experiment.seed,
-        "steps": trained.budget_steps,
+        "steps": trained.budget_steps or _total(path),
         "return": _return(path, trained),
         "state": "finished" if (path / "finished.json").exists() else "not finished",
         "age": time.time() - (log if log.exists() else path / "config.json").stat().st_mtime,
     }
+
+
+class _Totals(msgspec.Struct):
+    """The steps in finished.json."""
+
+    env_steps: Count = 0
+    demo_steps: Count = 0
+    validation_steps: Count = 0
+
+
+def _total(path: Path) -> int:
+    """Steps of a run without a log, as `imitate improve` and `imitate export --to hub` write one."""
+    with suppress(InputError):
+        totals = read_json(path / "finished.json", _Totals)
+        return totals.env_steps + totals.demo_steps + totals.validation_steps
+    return 0
 
 
 class _Played(msgspec.Struct):

@@ -38,6 +38,20 @@ def test_runs_are_listed_from_the_newest(capsys: pytest.CaptureFixture[str]) -> 
     assert 0 < row["steps"] <= 600
 
 
+def test_a_run_without_a_log_has_its_steps_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """As `improve` hands one over."""
+    assert main([*PPO, "--budget", "600", "--out", "runs/ppo"]) == 0
+    totals = json.loads(Path("runs/ppo/finished.json").read_text("utf-8"))
+    Path("runs/ppo/metrics.jsonl").unlink()
+    capsys.readouterr()
+    assert main(["runs", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["steps"] == totals["env_steps"] + totals["validation_steps"] > 0
+    Path("runs/ppo/finished.json").write_text('{"env_steps": "many"}')
+    assert main(["runs", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["steps"] == 0
+
+
 def shown(capsys: pytest.CaptureFixture[str]) -> float | None:
     capsys.readouterr()
     assert main(["runs", "--json"]) == 0
