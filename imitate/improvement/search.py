@@ -5,8 +5,8 @@
 3. Imitators are trained to their end. The others race: at each rung all play the same validation episodes as the
    expert, and half of them go on; the last one is trained to its end.
 4. The best policies play more validation episodes, since the best of many is often a lucky one.
-5. The best one and the expert play episodes that chose nothing. If the expert is ahead, the best imitator plays too.
-   If that is worse as well, nothing is handed over.
+5. The best one and the expert play episodes that chose nothing. If it is not ahead, the best imitator plays too, or
+   the next best policy if it is the imitator. If that is worse as well, nothing is handed over.
 """
 
 from __future__ import annotations
