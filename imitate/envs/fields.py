@@ -175,6 +175,8 @@ def batch_of(space: Space, obs: Any) -> tuple[Array, bool]:
     For a Dict space, `obs` is a dict of arrays (N, *shape) or (*shape), or rows of a structured array, whose floats may
     have another width.
 
+    Its numbers have the space's types, and are as torch takes them: in native order, contiguous and writable.
+
     Raises InputError for a missing or an unknown key, another shape or type, floats where the space has whole numbers
     (`misfit`), and numbers that are NaN or infinite.
     """
@@ -185,6 +187,8 @@ def batch_of(space: Space, obs: Any) -> tuple[Array, bool]:
     else:
         array = _as_array(obs, "an observation")
         lead = _lead(array, space, "an observation")
+        if array.dtype != space.dtype or not array.flags.carray:
+            array = np.array(array, space.dtype, order="C")
     batch = array if lead else array[None]
     if not all_finite(batch):
         raise InputError("an observation holds NaN or infinite numbers: correct the environment that gave it")

@@ -12,9 +12,10 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from structured import Told
 
-from imitate.envs.fields import as_fields, batch_of
+from imitate.envs.fields import Array, as_fields, batch_of
 from imitate.errors import InputError
 from imitate.experts.load import load_expert
+from imitate.nn.numpy_policy import NumpyPolicy
 from imitate.nn.policy import ActorPolicy
 
 
@@ -179,3 +180,31 @@ def test_whole_numbers_of_other_widths_are_taken() -> None:
     rows, _ = batch_of(space, {"camera": [7, 255], "kind": 2.0, "at": np.int64(4)})
     assert rows["camera"].tolist() == [[7, 255]]
     assert (rows["kind"], rows["at"]) == (2, 4)
+
+
+def laid_out(obs: Array) -> dict[str, Array]:
+    """The same numbers (N, ...) as views and types that torch does not take as they are."""
+    fixed = obs.copy()
+    fixed.flags.writeable = False
+    return {
+        "reversed": obs[::-1].copy()[::-1],
+        "read-only": fixed,
+        "big-endian": obs.astype(obs.dtype.newbyteorder(">")),
+        "long": obs.astype(np.longdouble),
+        "by columns": np.asfortranarray(obs),
+    }
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("space", [spaces.Box(-1, 1, (3,)), spaces.Discrete(4, start=1)])
+def test_arrays_are_taken_however_they_lie_in_memory(space: spaces.Space[Any]) -> None:
+    policy = ActorPolicy(space, spaces.Discrete(9))
+    expert = load_expert("CartPole-v1:ppo")
+    space.seed(0)
+    obs = np.stack([np.asarray(space.sample()) for _ in range(40)])
+    states = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
+    for name, given in laid_out(obs).items():
+        for each in (policy, NumpyPolicy(policy)):
+            np.testing.assert_array_equal(each.act(given), policy.act(obs), name)
+    for name, given in laid_out(states).items():
+        np.testing.assert_array_equal(expert.act(given), expert.act(states), name)
