@@ -36,6 +36,7 @@ from imitate.imitators.dac import PairNet
 from imitate.imitators.discriminator import Discriminator, reward_of
 from imitate.imitators.gaifo import ChangeNet
 from imitate.imitators.reward_files import NAME, reward_folder
+from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import save_state
 from imitate.nn.stored_policy import stored_module
@@ -87,7 +88,8 @@ class LearnedReward(nn.Module):
         self.observation_space: Space = space_from_json(description.observation_space)
         self.action_space: Space = space_from_json(description.action_space)
         check_plain("a learned reward", self.observation_space, self.action_space)
-        self.network = _network(description.network, self.observation_space, self.action_space)
+        with seeded(0):  # its weights are still to be loaded
+            self.network = _network(description.network, self.observation_space, self.action_space)
         self.sees_actions = description.network.kind in ("gail", "dac")
 
     @classmethod

@@ -26,7 +26,7 @@ from imitate.envs.spaces import (
 from imitate.errors import InputError
 from imitate.nn.distributions import Categorical, Choices, Distribution, Gaussian
 from imitate.nn.fields import FieldEncoder
-from imitate.nn.networks import Activation, Encoder
+from imitate.nn.networks import Activation, Encoder, seeded
 from imitate.nn.stacked import CriticShape, Stack
 
 __all__ = ["ActorPolicy"]
@@ -220,10 +220,12 @@ class ActorPolicy(nn.Module):
 
     @staticmethod
     def from_description(data: dict[str, Any]) -> ActorPolicy:
+        """The policy that `describe` described, whose weights are still to be loaded."""
         arguments = dict(data)
         if "critic" in arguments:
             arguments["critic"] = msgspec.convert(arguments["critic"], CriticShape)
         if "hidden" in arguments:
             arguments["hidden"] = msgspec.convert(arguments["hidden"], Widths)
         observation_space = space_from_json(arguments.pop("observation_space"))
-        return ActorPolicy(observation_space, space_from_json(arguments.pop("action_space")), **arguments)
+        with seeded(0):
+            return ActorPolicy(observation_space, space_from_json(arguments.pop("action_space")), **arguments)

@@ -73,6 +73,12 @@ def test_rewards_by_hand() -> None:
         linear()(obs[:, 0], actions, obs, ends)
 
 
+def test_a_reward_that_is_made_leaves_torchs_generator_alone() -> None:
+    before = torch.get_rng_state()
+    linear()
+    assert torch.equal(before, torch.get_rng_state())
+
+
 def test_what_is_no_step_is_one_line() -> None:
     obs, actions, following, ends = steps(2)
     for wrong, said in (

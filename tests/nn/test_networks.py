@@ -21,6 +21,7 @@ from imitate.envs.seeds import draw_seed
 from imitate.errors import InputError
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Categorical, Gaussian
+from imitate.nn.merged import wider
 from imitate.nn.networks import MLP, Encoder, layer_norm, seeded
 from imitate.nn.normalize import ReturnScaler, RunningMoments
 from imitate.nn.policy import ActorPolicy
@@ -166,6 +167,16 @@ def test_weights_depend_on_the_seed_alone_and_leave_torchs_generator_alone() -> 
     with seeded(5):
         second = ActorPolicy(OBS, BOX).output.weight
     assert torch.equal(first, second)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_what_is_loaded_or_copied_leaves_torchs_generator_alone(tmp_path: Path) -> None:
+    policy = ActorPolicy(OBS, BOX)
+    save_policy(tmp_path, policy)
+    before = torch.get_rng_state()
+    load_policy(tmp_path)
+    policy.adapted(OBS, BOX)
+    wider(policy, 3)
     assert torch.equal(before, torch.get_rng_state())
 
 
