@@ -217,9 +217,14 @@ def check_device(device: torch.device | str) -> None:
 def seeded(seed: int) -> Iterator[None]:
     """Networks made in this block get weights that depend on `seed` alone; torch's global generator is restored.
 
-    Raises InputError for what is no seed.
+    Raises InputError for what is no seed, and if torch's default type is not float32, that of all networks here.
     """
     check_seed(seed)
+    if (default := torch.get_default_dtype()) != torch.float32:
+        raise InputError(
+            f"networks are made of float32, torch's default type is {default}: call "
+            "torch.set_default_dtype(torch.float32) first"
+        )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield

@@ -170,6 +170,19 @@ def test_weights_depend_on_the_seed_alone_and_leave_torchs_generator_alone() -> 
     assert torch.equal(before, torch.get_rng_state())
 
 
+def test_another_default_type_of_torch_is_refused_before_anything_is_learned(tmp_path: Path) -> None:
+    save_policy(tmp_path, ActorPolicy(OBS, BOX))
+    torch.set_default_dtype(torch.float64)
+    try:
+        for make in (lambda: seeded(0).__enter__(), lambda: load_policy(tmp_path)):
+            with pytest.raises(
+                InputError, match=r"torch's default type is torch\.float64: call torch\.set_default"
+            ):
+                make()
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
 def test_what_is_loaded_or_copied_leaves_torchs_generator_alone(tmp_path: Path) -> None:
     policy = ActorPolicy(OBS, BOX)
     save_policy(tmp_path, policy)
