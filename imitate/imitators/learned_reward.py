@@ -107,7 +107,8 @@ class LearnedReward(nn.Module):
         """Rewards (B,) float32 of raw observations and successors (B, *obs_shape) and the environment's own actions
         (B, *action_shape); terminated (B,) bool: the task ended there.
 
-        Raises InputError for arrays of another shape, NaN, and discrete actions or observations outside their space.
+        Raises InputError for arrays of another shape, NaN, flags that are no whole numbers, and discrete actions or
+        observations outside their space.
         """
         ends = np.asarray(terminated)
         if ends.ndim != 1:
@@ -115,12 +116,16 @@ class LearnedReward(nn.Module):
                 f"a reward takes a batch of steps, with terminated of shape (B,), got {ends.shape}: give a single step "
                 "as a batch of 1"
             )
+        if ends.dtype.kind not in "biu":
+            raise InputError(
+                f"terminated of a reward's steps are {ends.dtype}, wanted flags: cast them to bool"
+            )
         seen, acted = self.observation_space, self.action_space
         one, taken, other = (
             torch.from_numpy(_rows(given, space, len(ends)))
             for given, space in ((obs, seen), (actions, acted), (next_obs, seen))
         )
-        ended = torch.from_numpy(ends)
+        ended = torch.from_numpy(ends.astype(bool))
         logits = self.network.judge(one, self._in_units(taken), other, ended)
         rewards = reward_of(logits + self.description.alive, self.description.form)
         found: Array = (rewards + self.description.absorbed * ended).numpy()
@@ -168,7 +173,7 @@ def _rows(given: Any, space: Space, steps: int) -> Array:
         first, count = discrete
         if (outside := rows[(rows < first) | (rows >= first + count)]).size:
             raise InputError(f"a step holds {outside[0]:g}, which is not in {space}: correct it")
-    return rows
+    return rows.astype(space.dtype, order="C")  # torch takes no read-only and no reversed arrays
 
 
 def _network(architecture: Architecture, observation_space: Space, action_space: Space) -> Network:

@@ -79,6 +79,19 @@ def test_a_reward_that_is_made_leaves_torchs_generator_alone() -> None:
     assert torch.equal(before, torch.get_rng_state())
 
 
+@pytest.mark.filterwarnings("error")
+def test_steps_are_taken_however_they_lie_in_memory() -> None:
+    given = steps(6)
+    wanted = linear(absorbed=-9.0)(*given)
+    fixed = [column.copy() for column in given]
+    for column in fixed:
+        column.flags.writeable = False
+    views = [column[::-1].copy()[::-1] for column in given]
+    swapped = [column.astype(column.dtype.newbyteorder(">")) for column in given]
+    for each in (fixed, views, swapped, [column.tolist() for column in given], [*given[:3], 2 * given[3]]):
+        np.testing.assert_array_equal(linear(absorbed=-9.0)(*each), wanted)
+
+
 def test_what_is_no_step_is_one_line() -> None:
     obs, actions, following, ends = steps(2)
     for wrong, said in (
@@ -86,6 +99,7 @@ def test_what_is_no_step_is_one_line() -> None:
         ((obs, actions, np.full((2, 1), np.inf), ends), "NaN or infinite"),
         ((obs[0], actions[0], following[0], ends[0]), "give a single step as a batch of 1"),
         ((obs, [["a"], ["b"]], following, ends), "real numbers, got <U1: cast it to float32"),
+        ((obs, actions, following, [0.0, math.nan]), "float64, wanted flags: cast them to bool"),
         ((obs.astype(object), actions, following, ends), "real numbers, got object: cast it to float32"),
     ):
         with pytest.raises(InputError, match=said):
