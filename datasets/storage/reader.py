@@ -51,7 +51,7 @@ class DemoReader:
         try:
             if self._owned:
                 self._files += map(open_demos, paths_of(source))
-            self.paths = [Path(file.filename) for file in self._files]
+            self.paths = [Path(file.filename).absolute() for file in self._files]
             self.info = common_info([(file.filename, read_info(file)) for file in self._files])
             # Columns are opened after the tables have been read, so that they hold every row that the tables list.
             tables = [read_table(file) for file in self._files]
@@ -68,7 +68,7 @@ class DemoReader:
         """Pickled by its paths, as for the worker processes of a `torch.utils.data.DataLoader`."""
         if not self._owned:
             raise TypeError("a reader of a file that a writer holds open can't go to another process")
-        return DemoReader, ([path.absolute() for path in self.paths],)
+        return DemoReader, (self.paths,)
 
     def refresh(self) -> None:
         """Include the episodes that were appended since the last call."""

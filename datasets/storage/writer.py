@@ -60,7 +60,7 @@ class DemoWriter:
     def __init__(
         self, path: str | Path, info: DemoInfo, *, expert_actions: bool = False, sync: bool = True
     ) -> None:
-        self.path = Path(path)
+        self.path = Path(path).absolute()  # the script may change its folder
         self.info = info
         expert_actions = expert_actions and info.has_actions
         self._pending: list[dict[str, Array]] = []
@@ -104,7 +104,7 @@ class DemoWriter:
 
         Raises InputError if the file has fewer episodes, can't be read, or another writer is at work on it.
         """
-        path = Path(path)
+        path = Path(path).absolute()
         lock = locked(path)
         try:
             repair(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,32 @@ def test_writer_is_readable_while_open(tmp_path: Path) -> None:
             pass  # which leaves the writer open
         with DemoReader(writer.path) as other:  # as another process would, while it is being written
             assert len(other) == 2
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_the_folder_may_change_while_a_file_is_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resumed: bool
+) -> None:
+    """A path that was relative is that of the file which was opened, not of another in the new folder."""
+    envs = counting_envs(1)
+    one, two = episodes(Cycling(), envs, range(2))
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+        with DemoWriter(tmp_path / folder / "demos.h5", info_of(envs)) as writer:
+            writer.append(one)
+    monkeypatch.chdir(tmp_path / "here")
+    if not resumed:
+        Path("demos.h5").unlink()
+    writer = DemoWriter.resume("demos.h5") if resumed else DemoWriter("demos.h5", info_of(envs))
+    writer.append(two)
+    monkeypatch.chdir(tmp_path / "there")
+    writer.close()
+    monkeypatch.chdir(tmp_path / "here")
+    assert [path.name for path in Path().iterdir()] == ["demos.h5"]
+    with DemoReader("demos.h5") as reader:
+        monkeypatch.chdir(tmp_path / "there")
+        with pickle.loads(pickle.dumps(reader)) as again:
+            assert again[len(again) - 1].info["seed"] == two.info["seed"]
 
 
 def test_never_overwrites(tmp_path: Path) -> None:
