@@ -221,7 +221,7 @@ class Shuffler:
         budget: int,
     ) -> Iterator[tuple[Tensor, ...]]:
         """Contiguous blocks in random order fill a window of `budget` bytes, which is shuffled."""
-        ranges = [_steps_of(table, start, stop) for start, stop in _runs(np.unique(episodes))]
+        ranges = [_steps_of(table, start, stop) for start, stop in _runs(np.sort(episodes))]
         total = sum(stop - start for start, stop in ranges)
         steps = Steps(self._columns, self._stack)
         rows = total + self._stack * len(episodes)

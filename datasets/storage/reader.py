@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import h5py
 import numpy as np
@@ -21,7 +21,7 @@ from imitate.datasets.trajectory import Trajectory, Transitions, parts_of
 from imitate.envs.fields import Fields
 from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
-from imitate.errors import InputError
+from imitate.errors import InputError, check_whole
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -279,9 +279,17 @@ class DemoReader:
 
         If the steps fit in half of `memory_limit` bytes, they are read once and kept. Otherwise they are streamed:
         random blocks of the file fill a window, which is shuffled.
+
+        Raises InputError for a batch size below 1, for no fields or unknown ones, and as `chosen` does.
         """
         selected = self.chosen(episodes)
-        return self._shuffler.epoch(self.table, selected, batch_size, rng, fields, memory_limit)
+        check_whole(batch_size=batch_size)
+        if batch_size < 1:
+            raise InputError(f"batch_size must be at least 1, got {batch_size}")
+        known = get_args(Field)
+        if isinstance(fields, str) or not fields or not set(fields) <= set(known):
+            raise InputError(f"fields must be a list of some of {', '.join(known)}, got {fields!r}")
+        return self._shuffler.epoch(self.table, selected, int(batch_size), rng, fields, memory_limit)
 
     def transitions(
         self, episodes: Sequence[int] | Array | None = None, *, memory_limit: int = 1 << 30
@@ -294,10 +302,16 @@ class DemoReader:
         return load_transitions(self._learned, self.info.frame_stack, self.table, selected, memory_limit)
 
     def chosen(self, episodes: Sequence[int] | Array | None) -> Array:
-        """Indices of episodes as an array (default: all). Raises InputError if the file lacks one, and for a mask."""
-        if np.asarray(episodes).dtype == bool:
+        """Indices of episodes as an array (default: all); one that is given twice counts twice.
+
+        Raises InputError if the file lacks one, for a mask, and for what is no list of whole numbers.
+        """
+        given = np.arange(len(self)) if episodes is None else np.asarray(episodes)
+        if given.dtype == bool:
             raise InputError("episodes are a mask, wanted their indices: take np.flatnonzero(mask)")
-        selected = np.arange(len(self)) if episodes is None else np.asarray(episodes, np.int64)
+        if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+            raise InputError(f"episodes must be a list of their indices, got {episodes!r}")
+        selected = given.astype(np.int64)
         if len(selected) and not (selected.min() >= 0 and selected.max() < len(self)):
             raise InputError(
                 f"episodes {selected.min()} to {selected.max()} were asked for, the file has {len(self)}"

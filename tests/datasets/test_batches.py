@@ -209,6 +209,39 @@ def test_what_can_not_be_asked_for(reader: DemoReader) -> None:
     assert list(reader.batches(8, np.random.default_rng(0), episodes=[])) == []
 
 
+def test_what_is_no_batch_is_one_line(reader: DemoReader) -> None:
+    """A negative size gave an epoch without batches, and the index 0.7 gave episode 0."""
+    asks: list[tuple[dict[str, Any], str]] = [
+        ({"batch_size": -1}, "batch_size must be at least 1, got -1"),
+        ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
+        ({"batch_size": 8.0}, r"batch_size must be a whole number, got 8\.0"),
+        (
+            {"fields": ["expert_actions"]},
+            r"some of obs, next_obs, actions, labels, .*, got \['expert_actions'\]",
+        ),
+        ({"fields": "obs"}, "fields must be a list of some of .*, got 'obs'"),
+        ({"fields": []}, r"fields must be a list of some of .*, got \[\]"),
+        ({"episodes": [0.7]}, r"episodes must be a list of their indices, got \[0\.7\]"),
+        ({"episodes": 1}, "episodes must be a list of their indices, got 1"),
+        ({"episodes": [[0, 1]]}, "episodes must be a list of their indices"),
+    ]
+    for wrong, said in asks:
+        with pytest.raises(InputError, match=said):
+            reader.batches(**{"batch_size": 8, "rng": np.random.default_rng(0)} | wrong)
+    (obs,) = next(reader.batches(np.int64(8), np.random.default_rng(0), fields=["obs"]))  # type: ignore[arg-type]
+    assert len(obs) == 8
+
+
+@pytest.mark.parametrize("memory_limit", [1 << 30, 1 << 10])
+def test_an_episode_that_is_given_twice_counts_twice(reader: DemoReader, memory_limit: int) -> None:
+    given = [40, 41, 41, 7]
+    batches = reader.batches(
+        9, np.random.default_rng(0), fields=["obs"], episodes=given, memory_limit=memory_limit
+    )
+    wanted = np.concatenate([reader[episode].obs[:-1] for episode in given])
+    assert steps_of(torch.cat([obs for (obs,) in batches])) == steps_of(wanted)
+
+
 def test_a_mask_of_episodes_is_refused(reader: DemoReader) -> None:
     """As indices, it would be the first two episodes again and again."""
     mask, rng = reader.lengths > 10, np.random.default_rng(0)
