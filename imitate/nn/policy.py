@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from imitate.configs.shared import LOG_STD_RANGE, Head, Widths
 from imitate.datasets.trajectory import tensor_of
 from imitate.envs.fields import as_fields, batch_of
+from imitate.envs.seeds import check_seed
 from imitate.envs.spaces import (
     Array,
     center_and_scale,
@@ -193,8 +194,9 @@ class ActorPolicy(nn.Module):
         return self.act(obs, deterministic=deterministic), state
 
     def seed(self, seed: int) -> None:
-        """Seed the generator that `act` samples from."""
-        self._generator = torch.Generator(self.output.weight.device).manual_seed(seed)
+        """Seed the generator that `act` samples from. Raises InputError for what is no seed."""
+        check_seed(seed)
+        self._generator = torch.Generator(self.output.weight.device).manual_seed(int(seed))
 
     def describe(self) -> dict[str, Any]:
         """The architecture as plain data, for `from_description`."""

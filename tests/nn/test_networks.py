@@ -154,9 +154,18 @@ def test_a_device_that_is_not_here_is_one_line(tmp_path: Path, device: str) -> N
 
 @pytest.mark.parametrize("seed", [-1, None, 1.5, "1", 1 << 64])
 def test_what_is_no_seed_is_refused_by_learners_and_their_draws(seed: Any) -> None:
-    for use in (lambda: draw_seed(seed, 1), lambda: seeded(seed).__enter__()):
+    policy = ActorPolicy(OBS, BOX)
+    for use in (lambda: draw_seed(seed, 1), lambda: seeded(seed).__enter__(), lambda: policy.seed(seed)):
         with pytest.raises(InputError, match=r"a seed must be a whole number from 0 to 2\*\*64 - 1, got"):
             use()
+
+
+def test_a_seed_may_be_a_numpy_int() -> None:
+    policy, obs = ActorPolicy(OBS, BOX), np.zeros((4, 3), np.float32)
+    policy.seed(np.int64(3))  # type: ignore[arg-type]
+    given = policy.act(obs, deterministic=False)
+    policy.seed(3)
+    np.testing.assert_array_equal(given, policy.act(obs, deterministic=False))
 
 
 def test_weights_depend_on_the_seed_alone_and_leave_torchs_generator_alone() -> None:
