@@ -57,10 +57,13 @@ def opened(out: Path, sizes: tuple[int, int], step: int) -> Iterator[Log]:
 
 @contextmanager
 def continued(path: Path, size: int) -> Iterator[IO[bytes]]:
-    """Open for appending after `size` bytes; of a file that is shorter, the whole lines are kept."""
+    """Open for appending after `size` bytes; of a file that is shorter, the whole lines are kept.
+
+    Raises InputError if it is not a file, or a link, since rows would go to the file that it leads to.
+    """
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise InputError(f"{path} is a link or no file; remove it")
     path.touch()
-    if not path.is_file():
-        raise InputError(f"{path} is no file; remove it")
     with path.open("r+b") as file:
         text = file.read(size)
         if len(text) < size:

@@ -163,6 +163,19 @@ def test_metrics_shorter_than_at_the_checkpoint_keep_their_whole_lines(tmp_path:
     assert [row["env_steps"] for row in rows] == [10, 20, *range(40, 101, 10)]
 
 
+def test_a_run_writes_no_rows_through_a_link(tmp_path: Path) -> None:
+    """A folder that somebody sent may hold a link to any file of the user's, or to one that is not there yet."""
+    (tmp_path / "own").write_text("own\n")
+    for target in ("own", "none"):
+        out = tmp_path / f"to-{target}"
+        out.mkdir()
+        (out / "metrics.jsonl").symlink_to(tmp_path / target)
+        with pytest.raises(InputError, match=r"metrics\.jsonl is a link"):
+            Run(counter(), out, budget=100).finish()
+    assert (tmp_path / "own").read_text() == "own\n"
+    assert not (tmp_path / "none").exists()
+
+
 def test_a_checkpoint_waits_until_a_few_episodes_have_ended(tmp_path: Path) -> None:
     """Episodes of 6 steps in 4 environments: 5 of each are 120 steps. Closer together, none would reach its end."""
     learner = counter(6.0)
