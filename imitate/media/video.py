@@ -235,4 +235,4 @@ class _Encoder:
         # compresses them to about 5 KB a second. faststart puts the index first, so playback starts at once.
         command += ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-vf", scale, "-crf", str(self._crf)]
         command += ["-preset", "slow", "-threads", "1", "-movflags", "+faststart", "-f", "mp4"]
-        return [*command, str(self._path)]
+        return [*command, f"file:{self._path}"]  # otherwise a name may be an option or a protocol

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from imitate.compare.execute.filming import poster
 from imitate.envs.make import make_env
 from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
@@ -171,6 +172,17 @@ def test_a_folder_is_no_video(name: str) -> None:
         InputError, match=f"^a video is written as .mp4, got {re.escape(name)}; name the file {example}$"
     ):
         record_video(Constant(0), "Countdown-v0", name)
+
+
+@pytest.mark.parametrize("folder", ["-y", "tcp:", "p%03d"])
+def test_a_name_is_no_option_protocol_or_pattern_of_ffmpeg(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    film = Path(folder, "a.mp4")
+    record_video(Constant(0), "Countdown-v0", film)
+    poster(film)
+    assert {path.name for path in Path(folder).iterdir()} == {"a.mp4", "a.jpg"}
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:

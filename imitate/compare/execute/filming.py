@@ -53,6 +53,7 @@ def film(
 
 def poster(video: Path) -> None:
     """Write the video's first picture as a JPEG beside it; the page shows it before the video plays."""
-    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", "-nostdin", "-i", str(video)]
-    command += ["-frames:v", "1", "-q:v", "8", str(video.with_suffix(".jpg"))]
+    # Without "file:" a name may be an option or a protocol, without -update a pattern for many pictures.
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", "-nostdin", "-i", f"file:{video}"]
+    command += ["-frames:v", "1", "-update", "1", "-q:v", "8", f"file:{video.with_suffix('.jpg')}"]
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
