@@ -10,7 +10,7 @@ import pytest
 from reported import fill, five, outcome, result
 
 from imitate.compare.plan.comparison import POINTS
-from imitate.compare.report.page_data import tiles
+from imitate.compare.report.page_data import VIDEO_BYTES, films, tiles
 from imitate.compare.report.report import write_report
 from imitate.compare.statistics.finished_runs import read_outcome
 from imitate.compare.statistics.job_results import Point, Result
@@ -50,6 +50,16 @@ def test_a_film_that_is_a_link_is_left_out(linked: str, tmp_path: Path) -> None:
     (out / "videos" / linked).unlink()
     (out / "videos" / linked).symlink_to(tmp_path / "secret")
     assert [*read_outcome(out).videos] == ["ppo"]
+
+
+def test_a_poster_is_as_small_as_a_film(tmp_path: Path) -> None:
+    """A page holds both, and a file that takes no room on a disk may claim gigabytes."""
+    out = fill(tmp_path / "out")
+    write_json(out / "videos" / "bc.json", {"episode_return": 1.0})
+    (out / "videos" / "bc.mp4").write_bytes(b"")
+    with (out / "videos" / "bc.jpg").open("wb") as poster:
+        poster.truncate(VIDEO_BYTES + 1)
+    assert [film["poster"] for film in films(read_outcome(out))] == [""]
 
 
 def test_less_than_a_second_is_not_shown_as_none(tmp_path: Path) -> None:

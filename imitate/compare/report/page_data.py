@@ -192,7 +192,7 @@ def films(outcome: Outcome) -> list[dict[str, Any]]:
         about[file_name(entry.algorithm)] = entry.title, mean_words(outcome, entry), outcome.place(entry)
     for name, (shown_as, mean, color) in about.items():
         path, shown = outcome.videos.get(name, (None, 0.0))
-        if path is not None and path.is_file() and path.stat().st_size <= VIDEO_BYTES:
+        if path is not None and _is_small(path):
             poster = path.with_suffix(".jpg")
             films.append(
                 {
@@ -201,10 +201,15 @@ def films(outcome: Outcome) -> list[dict[str, Any]]:
                     "mean": mean,
                     "color": color,
                     "url": data_url(path.read_bytes(), "video/mp4"),
-                    "poster": data_url(poster.read_bytes(), "image/jpeg") if poster.is_file() else "",
+                    "poster": data_url(poster.read_bytes(), "image/jpeg") if _is_small(poster) else "",
                 }
             )
     return films
+
+
+def _is_small(path: Path) -> bool:
+    """True if it is a file that a page can hold."""
+    return path.is_file() and path.stat().st_size <= VIDEO_BYTES
 
 
 def data_url(data: bytes, kind: str) -> str:
