@@ -37,6 +37,9 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
+_OLD_GYM = ("GymV21Environment-v0", "GymV26Environment-v0")
+"""With shimmy installed, these import the module that their keyword `env_id` names, and a file may hold keywords."""
+
 Env = gym.Env[Any, Any]
 
 MAX_EPISODE_STEPS = 100_000
@@ -171,10 +174,15 @@ def check_id(env_id: object) -> None:
 def resolve_env_id(env_id: str) -> str:
     """The registered id for `env_id`; a version that was removed is replaced by the newest one, with a notice.
 
-    Raises InputError for an unknown id, naming the nearest known one, and for `module:Env-v0` if the user did not
-    type the module and the environment isn't registered yet (see `imitate.envs.trust`).
+    Raises InputError for an unknown id, naming the nearest known one, for `module:Env-v0` if the user did not type the
+    module and the environment isn't registered yet (see `imitate.envs.trust`), and for shimmy's ids of the old gym.
     """
     check_id(env_id)
+    if bare_id(env_id) in _OLD_GYM:
+        raise InputError(
+            f"{env_id} imports the module that its keywords name, which may be a file's: register the environment in a "
+            "module of yours, and give --env MODULE:ENV"
+        )
     if "NoFrameskip" in env_id or env_id.startswith("ALE/"):
         import ale_py
 

@@ -138,6 +138,19 @@ def test_demonstrations(env_id: str, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["train", "bc", "--env", "CartPole-v1", "--demos", "demos.h5", "--out", "o"]) == 2
 
 
+def test_keywords_import_no_environment_of_the_old_gym(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Shimmy registers these ids, whose keyword is given to `gym.make` of the old gym."""
+    made = gym.envs.registration.EnvSpec(
+        "GymV26Environment-v0", entry_point=lambda env_id: CALLED.append(env_id)
+    )
+    monkeypatch.setitem(gym.registry, made.id, made)
+    run_folder(algorithm="ppo", expert=None, env_id=made.id, env_kwargs={"env_id": "planted:Planted-v0"})
+    assert main(["train", "--config", "run/config.json", "--out", "o"]) == 2
+    assert "imports the module that its keywords name" in capsys.readouterr().err
+
+
 def test_settings_are_values(capsys: pytest.CaptureFixture[str]) -> None:
     settings = {"hyperparameters": {"dagger": {"activation": "planted:make_expert"}}}
     keywords = {"env_kwargs": {"entry_point": "planted:make_expert"}}
