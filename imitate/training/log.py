@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import mmap
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,10 +67,13 @@ def continued(path: Path, size: int) -> Iterator[IO[bytes]]:
         raise InputError(f"{path} is a link or no file; remove it")
     path.touch()
     with path.open("r+b") as file:
-        text = file.read(size)
-        if len(text) < size:
+        there = min(size, file.seek(0, os.SEEK_END))
+        if there < size:
             logger.warning("%s is shorter than at the checkpoint: rows of it are missing", path)
-        whole = text.rfind(b"\n") + 1
+        whole = 0
+        if there:  # an empty file can't be mapped
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:  # a large one is not read
+                whole = text.rfind(b"\n", 0, there) + 1
         file.truncate(whole)
         file.seek(whole)
         yield file

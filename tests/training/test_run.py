@@ -21,6 +21,7 @@ from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import save_state
 from imitate.nn.stored_policy import load_policy
 from imitate.training.checkpoint import Checkpoint
+from imitate.training.log import continued
 from imitate.training.run import Run
 
 
@@ -161,6 +162,14 @@ def test_metrics_shorter_than_at_the_checkpoint_keep_their_whole_lines(tmp_path:
     Run(counter(), tmp_path, budget=100, checkpoint=Checkpoint.read(tmp_path)).finish()
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     assert [row["env_steps"] for row in rows] == [10, 20, *range(40, 101, 10)]
+
+
+def test_a_checkpoint_that_claims_more_metrics_than_memory_is_resumed(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b"{}\n{")
+    with continued(path, 1 << 52):
+        pass
+    assert path.read_bytes() == b"{}\n"
 
 
 def test_a_run_writes_no_rows_through_a_link(tmp_path: Path) -> None:
