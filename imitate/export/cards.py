@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from imitate.datasets.evaluation import Evaluation
 from imitate.envs.seeds import TEST_SEED
+from imitate.errors import one_line
 
 __all__ = ["data_card", "model_card"]
 
@@ -54,6 +56,7 @@ def model_card(
         template_path=str(_TEMPLATES / "model_card.md"),
         algorithm=algorithm,
         env_id=env_id,
+        env=shlex.quote(env_id),
         keywords=_keywords(config.get("env_kwargs")),
         teacher=f" from `{'` and `'.join(experts)}`" if experts else "",
         result=result,
@@ -63,7 +66,9 @@ def model_card(
         normalised=normalised,
         spec=f"hub:{repo}",
         again=again,
-        own=f" --env {env_id}" if ":" in env_id else "",  # a file may not choose what is imported
+        own=f" --env {shlex.quote(env_id)}"
+        if ":" in env_id
+        else "",  # a file may not choose what is imported
         spent=", ".join(f"{count:,} {what.replace('_', ' ')}" for what, count in spent.items() if count)
         or "an unknown number of steps",
         config=config,
@@ -102,7 +107,7 @@ def data_card(
     """
     from huggingface_hub import DatasetCard, DatasetCardData
 
-    env_id = facts["env_id"]
+    env_id = one_line(facts["env_id"])
     data = DatasetCardData(
         license=license,
         task_categories=["reinforcement-learning"],
@@ -113,6 +118,7 @@ def data_card(
         data,
         template_path=str(_TEMPLATES / "data_card.md"),
         env_id=env_id,
+        env=shlex.quote(env_id),  # a file of somebody else's may name any text
         keywords=_keywords(facts["env_kwargs"]),
         facts=facts,
         result=result,

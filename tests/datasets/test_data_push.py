@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+import h5py
 import pytest
 from converting import UNIT, recording, same, write
 from hub_server import READER, WRITER, Hub, serving
@@ -66,6 +67,17 @@ def test_the_card_of_one_episode_claims_no_interval(hub: Hub, tmp_path: Path) ->
     assert main(["data", "push", one, "org/demos"]) == 0
     card = hub.files(REPO)["README.md"].decode()
     assert "| mean return | 500.00 |\n| returns | 500.00 to 500.00 |\n" in card
+
+
+def test_commands_on_the_card_quote_a_name_that_a_file_gives(hub: Hub, tmp_path: Path) -> None:
+    one = str(tmp_path / "one.h5")
+    assert main(["collect", CARTPOLE, "--episodes", "1", "--out", one]) == 0
+    with h5py.File(one, "a") as file:
+        file.attrs["env_id"] = "Pole-v1; touch here\n# and there"
+    assert main(["data", "push", one, "org/demos"]) == 0
+    card = hub.files(REPO)["README.md"].decode()
+    assert "--env 'Pole-v1; touch here # and there' --demos hub:org/demos" in card
+    assert "demos.h5 --env 'Pole-v1; touch here # and there'\n" in card
 
 
 @pytest.mark.parametrize("format", ["lerobot", "csv"])
