@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -111,7 +112,7 @@ class MeanOverQuantiles(nn.Module):
         self.num_actions = num_actions
 
     def forward(self, quantiles: Tensor) -> Tensor:
-        return quantiles.view(len(quantiles), -1, self.num_actions).mean(1)  # (N, actions)
+        return quantiles.unflatten(1, (-1, self.num_actions)).mean(1)  # (N, actions)
 
 
 def compiled(network: nn.Sequential) -> Callable[[Any], Array]:
@@ -151,13 +152,13 @@ def _numpy_step(layer: nn.Module) -> Callable[[Array], Array] | None:
         low, high = layer.min_val, layer.max_val
         return lambda x: np.minimum(np.maximum(x, low), high)
     if isinstance(layer, Flat):
-        return lambda x: x.reshape(len(x), -1).astype(np.float32, copy=False)
+        return lambda x: x.reshape(len(x), math.prod(x.shape[1:])).astype(np.float32, copy=False)
     if isinstance(layer, Columns):
         index = layer.index.numpy()
         return lambda x: np.pad(np.pad(x, ((0, 0), (0, 1))), ((0, 0), (0, 1)), constant_values=1)[:, index]
     if isinstance(layer, MeanOverQuantiles):
         num_actions = layer.num_actions
-        return lambda x: x.reshape(len(x), -1, num_actions).mean(1)
+        return lambda x: x.reshape(len(x), x.shape[1] // num_actions, num_actions).mean(1)
     if isinstance(layer, Normalise):
         mean, scale, clip = layer.mean.numpy(), layer.scale.numpy(), layer.clip
         return lambda x: np.minimum(np.maximum((x - mean) / scale, -clip), clip).astype(np.float32)

@@ -11,7 +11,7 @@ import numpy as np
 
 from imitate.errors import InputError
 
-__all__ = ["TEST_SEED", "Stream", "check_seed", "draw_seed", "episode_seeds"]
+__all__ = ["TEST_SEED", "Stream", "check_seed", "draw_seed", "episode_seed", "episode_seeds"]
 
 TEST_SEED = 20_000
 """Seed of the test episodes, the same for every policy. `draw_seed` practically never returns so small a number."""
@@ -43,6 +43,13 @@ def check_seed(seed: object) -> None:
     """Raise InputError for a seed that NumPy's and torch's generators don't accept."""
     if not isinstance(seed, Integral) or not 0 <= int(seed) < 1 << 64:
         raise InputError(f"a seed must be a whole number from 0 to 2**64 - 1, got {seed!r}")
+
+
+def episode_seed(seed: object) -> int:
+    """The seed of an episode as an int. Raises InputError unless it is a whole number below 2**63."""
+    if not isinstance(seed, Integral) or not 0 <= int(seed) < 1 << 63:
+        raise InputError(f"the seed of an episode must be a whole number from 0 to 2**63 - 1, got {seed!r}")
+    return int(seed)
 
 
 def episode_seeds(seed: int, start: int = 0, stride: int = 1) -> Iterator[int]:

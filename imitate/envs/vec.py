@@ -10,6 +10,7 @@ import numpy as np
 from imitate.envs.answers import Answering
 from imitate.envs.make import Env
 from imitate.envs.numbers import all_finite
+from imitate.envs.seeds import episode_seed
 from imitate.envs.spaces import Array, Space, check_supported, kind
 from imitate.envs.structured import structured
 from imitate.errors import InputError
@@ -124,7 +125,7 @@ class SyncVecEnv:
         self._is_checked = axes > 1 or self._obs.dtype.kind in "iub"
 
     def reset(self, seeds: Iterable[int]) -> Array:
-        self._seeds, self._reset_fault = iter(seeds), None
+        self._seeds, self._reset_fault = map(episode_seed, seeds), None
         for index in range(self.num_envs):
             self._begin_episode(index, self._obs)
         # Policies also see idle environments, and zeros may be outside the space, as in Discrete(5, start=1).

@@ -134,7 +134,11 @@ class Journal:
         )
 
     def snapshot(self, name: str) -> Snapshot:
-        return next(each for each in self.snapshots if each.name == name)
+        """The snapshot of this name. Raises InputError if the journal lacks it."""
+        found = next((each for each in self.snapshots if each.name == name), None)
+        if found is None:
+            raise InputError(f"{_FILE} names the snapshot {name!r} and has none: choose another --out")
+        return found
 
     def length(self, player: str) -> float:
         """Mean length of the player's episodes so far."""

@@ -138,3 +138,14 @@ def test_another_number_of_actions_is_no_fault_of_an_environment(count: int) -> 
     envs.reset([0, 1])
     with pytest.raises(InputError, match=f"^got {count} actions for 2 environments: give one for each$"):
         envs.step(np.zeros(count, int))
+
+
+@pytest.mark.parametrize("make", [SyncVecEnv, lambda fns: PoolVecEnv(ProcessPool(fns))])
+def test_seeds_of_episodes_may_be_numpy_ints_and_what_is_no_seed_is_one_line(make: Any) -> None:
+    """Gymnasium refuses NumPy's ints, and a number that fits no int64 was an OverflowError."""
+    with closing(make([_From3])) as envs:
+        envs.reset(np.array([5]))
+        assert envs.seeds.tolist() == [5]
+        for wrong in (1 << 63, -1, 0.5, None):
+            with pytest.raises(InputError, match=r"seed of an episode must be a whole number .*, got "):
+                envs.reset([wrong])

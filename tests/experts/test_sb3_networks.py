@@ -9,11 +9,11 @@ import pytest
 import torch
 from gymnasium import spaces
 from numpy.testing import assert_allclose
-from torch import Tensor
+from torch import Tensor, nn
 
 from imitate.errors import InputError
 from imitate.experts.sb3.acting import AgentPolicy
-from imitate.experts.sb3.layers import compiled
+from imitate.experts.sb3.layers import Flat, MeanOverQuantiles, compiled
 from imitate.experts.sb3.networks import PolicySpec, build_networks
 from imitate.experts.zips import agent_parts
 
@@ -98,6 +98,18 @@ def test_few_rows_in_numpy_and_many_in_torch_agree() -> None:
     obs = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
     parts = np.concatenate([forward(part) for part in np.split(obs, 100)])
     assert_allclose(parts, forward(obs), atol=1e-6)
+
+
+def test_of_no_observations_there_are_no_values() -> None:
+    """With six quantiles of two actions."""
+    network = nn.Sequential(Flat(), nn.Linear(4, 12), MeanOverQuantiles(2))
+    for parameter in network.parameters():
+        parameter.requires_grad_(False)
+    forward = compiled(network)
+    for count in (0, 1, 200):
+        obs = np.ones((count, 2, 2), np.float32)
+        assert_allclose(forward(obs), network(torch.from_numpy(obs)), atol=1e-6)
+        assert forward(obs).shape == (count, 2)
 
 
 @pytest.mark.parametrize(

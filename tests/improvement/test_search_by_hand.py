@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from imitate.errors import InputError
 from imitate.improvement import learning, search
 from imitate.improvement.episodes import Played
 from imitate.improvement.journal import Journal, Snapshot
@@ -25,6 +26,13 @@ def played(*returns: float) -> Played:
 
 def snapshot(name: str, *returns: float, share: float = 1.0, steps: int = 9) -> Snapshot:
     return Snapshot(name, share, steps, 0, 1.0, played(*returns))
+
+
+def test_a_journal_that_names_a_snapshot_it_lacks_is_one_line() -> None:
+    journal = Journal(Task("CartPole-v1", "CartPole-v1", 1_000), snapshots=[snapshot("a", 1.0)])
+    assert journal.snapshot("a-9").learner == "a"
+    with pytest.raises(InputError, match="names the snapshot 'b-9' and has none"):
+        journal.snapshot("b-9")
 
 
 @pytest.mark.parametrize("returns", [(90, 215, 305), (110, 185, 295)])

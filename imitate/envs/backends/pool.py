@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from imitate.envs.numbers import all_finite, finite_rows
+from imitate.envs.seeds import episode_seed
 from imitate.envs.spaces import Array, Space, check_supported
 from imitate.envs.vec import Step
 from imitate.errors import Fault
@@ -58,7 +59,7 @@ class PoolVecEnv:
         self._seeds: Iterator[int] = iter(())
 
     def reset(self, seeds: Iterable[int]) -> Array:
-        self._seeds = iter(seeds)
+        self._seeds = map(episode_seed, seeds)
         drawn = list(islice(self._seeds, self.num_envs))
         self.running = np.arange(self.num_envs) < len(drawn)
         self.seeds[self.running] = drawn
