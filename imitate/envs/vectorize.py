@@ -13,7 +13,7 @@ from imitate.envs.backends.processes import ProcessPool
 from imitate.envs.make import Env, make_env, resolve_env_id
 from imitate.envs.trust import trust, trusted
 from imitate.envs.vec import MOST_ENVS, SyncVecEnv, VecEnv
-from imitate.errors import InputError, did_you_mean, pip_install
+from imitate.errors import InputError, check_whole, did_you_mean, pip_install
 
 __all__ = ["BACKENDS", "Backend", "make_vec", "resolve_backend"]
 
@@ -45,6 +45,7 @@ def make_vec(
     """
     env_id = resolve_env_id(env_id)
     backend = resolve_backend(backend, env_id, env_kwargs)
+    check_whole(num_envs=num_envs)
     if not 1 <= num_envs <= MOST_ENVS:
         raise InputError(f"num_envs must be in [1, {MOST_ENVS}], got {num_envs}")
     if backend == "ale":

@@ -227,6 +227,9 @@ def test_auto_and_what_does_not_go_together(monkeypatch: pytest.MonkeyPatch) -> 
         make_vec("CartPole-v1", 1, clip_rewards=True)
     with pytest.raises(InputError, match=r"num_envs must be in \[1, 10000\], got 0"):
         make_vec("CartPole-v1", 0)
+    for wrong in ("2", None, 2.0):
+        with pytest.raises(InputError, match="num_envs must be a whole number, got"):
+            make_vec("CartPole-v1", wrong)  # type: ignore[arg-type]
     monkeypatch.setattr("imitate.envs.backends.envpool.find_spec", lambda _: None)
     assert resolve_backend("auto", "CartPole-v1") == "gymnasium"
     with pytest.raises(InputError, match=r'pip install -c constraints\.txt -e "\.\[envpool\]"'):
