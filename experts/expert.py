@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,6 +17,7 @@ from imitate.datasets.trajectory import Policy
 from imitate.envs.fields import as_fields, batch_of
 from imitate.envs.seeds import TEST_SEED
 from imitate.envs.spaces import Array
+from imitate.envs.trust import import_typed
 from imitate.errors import InputError
 from imitate.experts.measure import Measured, measure, verdict
 from imitate.experts.sb3.vecnormalize import Normalisation
@@ -74,6 +77,15 @@ class Expert:
     def normalisation_sha256(self) -> str:
         """Hash of its normalisation statistics; empty if there are none."""
         return "" if self.normalisation is None else self.normalisation.sha256
+
+    @property
+    def made_from(self) -> str:
+        """The hashes of its weights and statistics, or of the file with the code of an expert of your own: what may
+        change while its name stays."""
+        if self.algorithm != "custom":
+            return f"{self.sha256} {self.normalisation_sha256}".strip()
+        path = inspect.getsourcefile(import_typed(self.source))
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest() if path else ""
 
     @property
     def has_value(self) -> bool:

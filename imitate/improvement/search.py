@@ -82,11 +82,11 @@ def search(task: Task, out: Path) -> Verdict:
 
 
 def _journal(out: Path, task: Task, expert: Expert) -> Journal:
-    """The journal, in which the expert's weights are noted. Raises InputError if it was begun with others."""
-    journal, weights = Journal.open(out, task), f"{expert.sha256} {expert.normalisation_sha256}".strip()
+    """The journal, which notes what the expert is made from. Raises InputError if it was begun with another."""
+    journal = Journal.open(out, task)
     if journal.expert is None:
-        journal.weights = weights
-    elif journal.weights not in ("", weights):
+        journal.weights = expert.made_from
+    elif journal.weights not in ("", expert.made_from):
         raise InputError(f"{task.expert} has changed since the search in {out} began: choose another --out")
     return journal
 

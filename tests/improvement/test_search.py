@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -99,6 +100,17 @@ def test_a_verdict_on_another_agent_in_the_same_file_is_not_said_again(
         search.search(repeated, out)
     shutil.rmtree(tmp_path / "agent")
     assert search.search(repeated, out) == found[1]
+
+
+def test_an_own_expert_in_a_file_that_was_edited_is_another(
+    found: tuple[Path, Verdict, int], tmp_path: Path
+) -> None:
+    shutil.copytree(found[0], out := tmp_path / "out")
+    journal = read_json(out / "journal.json", Journal)
+    assert journal.weights == hashlib.sha256(Path(teachers.__file__).read_bytes()).hexdigest()
+    replace(journal, weights="of the file before").write(out)
+    with pytest.raises(InputError, match="teachers:always_first has changed since the search"):
+        imitate.improve("teachers:always_first", "Uneven-v0", BUDGET, out)
 
 
 def test_the_folder_is_complete(found: tuple[Path, Verdict, int]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from contextlib import closing
 from dataclasses import replace
@@ -18,7 +17,7 @@ from imitate.datasets.trajectory import Policy
 from imitate.envs.make import make_env, time_limit
 from imitate.envs.seeds import TEST_SEED
 from imitate.envs.spaces import check_plain
-from imitate.envs.trust import bare_id, import_typed
+from imitate.envs.trust import bare_id
 from imitate.experts import Expert
 from imitate.experts.measure import fingerprint
 from imitate.files import read_json, versions
@@ -78,12 +77,8 @@ def measured_references(comparison: Comparison, out: Path) -> References:
 
 
 def _made_from(comparison: Comparison, expert: Expert | None) -> str:
-    """What may change while names stay: the expert's weights and normalisation, as hashes, and the code of an expert
-    and of an environment of the user's own."""
-    parts = [] if expert is None else [expert.sha256, expert.normalisation_sha256]
-    if expert is not None and expert.algorithm == "custom":
-        path = inspect.getsourcefile(import_typed(expert.source))
-        parts.append(digest(Path(path).read_text("utf-8", errors="replace")) if path else "")
+    """What may change while names stay: the expert, and the code of an environment of the user's own."""
+    parts = [] if expert is None else [expert.made_from]
     if bare_id(comparison.env_id) != comparison.env_id:
         parts.append(fingerprint(comparison.env_id, comparison.env_kwargs))
     return " ".join(filter(None, parts))
