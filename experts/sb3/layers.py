@@ -112,7 +112,8 @@ class MeanOverQuantiles(nn.Module):
         self.num_actions = num_actions
 
     def forward(self, quantiles: Tensor) -> Tensor:
-        return quantiles.unflatten(1, (-1, self.num_actions)).mean(1)  # (N, actions)
+        each = quantiles.shape[1] // self.num_actions
+        return quantiles.view(len(quantiles), each, self.num_actions).mean(1)  # (N, actions)
 
 
 def compiled(network: nn.Sequential) -> Callable[[Any], Array]:
