@@ -17,12 +17,10 @@ from hypothesis import strategies as st
 from torch.distributions import Independent, Normal, TransformedDistribution
 from torch.distributions import transforms as T
 
-from imitate.envs.seeds import draw_seed
 from imitate.errors import InputError
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Categorical, Gaussian
-from imitate.nn.merged import wider
-from imitate.nn.networks import MLP, Encoder, layer_norm, seeded
+from imitate.nn.networks import MLP, Encoder, layer_norm
 from imitate.nn.normalize import ReturnScaler, RunningMoments
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stacked import CriticShape
@@ -150,56 +148,6 @@ def test_a_device_that_is_not_here_is_one_line(tmp_path: Path, device: str) -> N
     with pytest.raises(InputError, match=f"torch can't use device '{device}' here: take 'cpu'") as error:
         load_policy(tmp_path, device=device)
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("seed", [-1, None, 1.5, "1", 1 << 64])
-def test_what_is_no_seed_is_refused_by_learners_and_their_draws(seed: Any) -> None:
-    policy = ActorPolicy(OBS, BOX)
-    for use in (lambda: draw_seed(seed, 1), lambda: seeded(seed).__enter__(), lambda: policy.seed(seed)):
-        with pytest.raises(InputError, match=r"a seed must be a whole number from 0 to 2\*\*64 - 1, got"):
-            use()
-
-
-def test_a_seed_may_be_a_numpy_int() -> None:
-    policy, obs = ActorPolicy(OBS, BOX), np.zeros((4, 3), np.float32)
-    policy.seed(np.int64(3))  # type: ignore[arg-type]
-    given = policy.act(obs, deterministic=False)
-    policy.seed(3)
-    np.testing.assert_array_equal(given, policy.act(obs, deterministic=False))
-
-
-def test_weights_depend_on_the_seed_alone_and_leave_torchs_generator_alone() -> None:
-    torch.manual_seed(1)
-    before = torch.get_rng_state()
-    with seeded(5):
-        first = ActorPolicy(OBS, BOX).output.weight
-    with seeded(5):
-        second = ActorPolicy(OBS, BOX).output.weight
-    assert torch.equal(first, second)
-    assert torch.equal(before, torch.get_rng_state())
-
-
-def test_another_default_type_of_torch_is_refused_before_anything_is_learned(tmp_path: Path) -> None:
-    save_policy(tmp_path, ActorPolicy(OBS, BOX))
-    torch.set_default_dtype(torch.float64)
-    try:
-        for make in (lambda: seeded(0).__enter__(), lambda: load_policy(tmp_path)):
-            with pytest.raises(
-                InputError, match=r"torch's default type is torch\.float64: call torch\.set_default"
-            ):
-                make()
-    finally:
-        torch.set_default_dtype(torch.float32)
-
-
-def test_what_is_loaded_or_copied_leaves_torchs_generator_alone(tmp_path: Path) -> None:
-    policy = ActorPolicy(OBS, BOX)
-    save_policy(tmp_path, policy)
-    before = torch.get_rng_state()
-    load_policy(tmp_path)
-    policy.adapted(OBS, BOX)
-    wider(policy, 3)
-    assert torch.equal(before, torch.get_rng_state())
 
 
 def test_a_log_std_beyond_its_range_is_put_back_and_moves_on() -> None:
