@@ -12,7 +12,6 @@ import numpy as np
 from tqdm import tqdm
 
 from imitate.datasets.asking import Askable
-from imitate.datasets.noise import ActionNoise
 from imitate.datasets.session import Session
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.savepoint import go_on
@@ -94,7 +93,6 @@ def collect(
             return DemoReader(out)
     episodes, steps = _part(episodes, steps, shard)
     labelled = expert is not None or bool(info.noise)
-    noise = ActionNoise(info.noise, info.action_space, envs.num_envs) if info.noise else None
     writer = DemoWriter.resume(out) if resume else DemoWriter(out, info, expert_actions=labelled)
     unit = "episodes" if steps is None else "steps"
     with writer, tqdm(total=steps or episodes, unit=unit, disable=not progress, dynamic_ncols=True) as bar:
@@ -105,7 +103,6 @@ def collect(
             seeds=lambda: islice(episode_seeds(first, *shard), episodes),
             steps=steps,
             expert=expert,
-            noise=noise,
         )
         bar.update(session.recorded)
         for trajectory in session.play() if on_failure == "stop" else session.play_skipping():

@@ -42,10 +42,10 @@ class Session:
     seeds: Callable[[], Iterator[int]]
     steps: int | None
     expert: Policy | None
-    noise: ActionNoise | None
 
     def __post_init__(self) -> None:
-        recorded = self.writer.reader().table["seed"].tolist()
+        info, recorded = self.writer.info, self.writer.reader().table["seed"].tolist()
+        self._noise = ActionNoise(info.noise, info.action_space, self.envs.num_envs) if info.noise else None
         self._over = Counter[int]((*recorded, *self.writer.failed_seeds))
         self._strays = False
 
@@ -64,7 +64,7 @@ class Session:
             seeds if self.steps is None else watched.until(self.steps, seeds),
             deterministic=info.deterministic,
             expert=self.expert,
-            noise=self.noise,
+            noise=self._noise,
             frame_stack=info.frame_stack,
         )
 

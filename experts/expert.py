@@ -80,8 +80,8 @@ class Expert:
 
     @property
     def made_from(self) -> str:
-        """The hashes of its weights and statistics, or of the file with the code of an expert of your own: what may
-        change while its name stays."""
+        """Hashes of its weights and statistics, or of the file with the code of an expert of your own, all of which may
+        change under one name. Empty if there are none."""
         if self.algorithm != "custom":
             return f"{self.sha256} {self.normalisation_sha256}".strip()
         path = inspect.getsourcefile(import_typed(self.source))

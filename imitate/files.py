@@ -282,13 +282,15 @@ def read_bytes(path: Path, limit: int) -> bytes:
 
 
 class _Bounded:
-    """A file whose reads end after _LARGEST_LIST bytes, as `zipfile` reads the list of members in one."""
+    """A file whose reads end after _LARGEST_LIST bytes, since `zipfile` reads the list of members in one; `cut` says if
+    more was asked for."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self._file = file
+        self._file, self.cut = file, False
         self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
 
     def read(self, size: int = -1) -> bytes:
+        self.cut = self.cut or size > _LARGEST_LIST
         return self._file.read(_LARGEST_LIST if size < 0 else min(size, _LARGEST_LIST))
 
 
@@ -298,7 +300,12 @@ def open_zip(file: BinaryIO) -> zipfile.ZipFile:
     Raises BadZipFile if the file is not a zip, or its list is larger than 1 MiB.
     """
     bounded: Any = _Bounded(file)
-    return zipfile.ZipFile(bounded)
+    try:
+        return zipfile.ZipFile(bounded)
+    except zipfile.BadZipFile as error:
+        if bounded.cut:
+            raise zipfile.BadZipFile(f"its list of members is larger than {_LARGEST_LIST} bytes") from error
+        raise
 
 
 def last_line(path: Path) -> bytes:

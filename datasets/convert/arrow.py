@@ -152,14 +152,14 @@ def first_texts(lists: Any) -> tuple[list[str], bool]:
 
 @contextmanager
 def parquet_writer(path: Path, schema: Any) -> Iterator[Any]:
+    """A pyarrow `ParquetWriter` of the file, closed at the end of the block."""
     writer = needs("pyarrow.parquet").ParquetWriter(str(path), schema, compression="snappy")
     try:
         with writer:
             yield writer
     finally:
-        writer.is_open = (
-            False  # after a full disk its destructor would close it again, and print what that raises
-        )
+        # After a full disk its destructor would close it again, and print what that raises.
+        writer.is_open = False
 
 
 def _contained(path: Path, read: Callable[[], Iterator[Any]]) -> None:

@@ -42,9 +42,8 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]: 
         steps = len(hdf5.dataset(file, "terminals"))
         if "timeouts" not in file:
             notes["timeouts are not stored: only terminals end an episode"] += 1
-        infos = (
-            hdf5.group(file, "infos") if "infos" in file else {}
-        )  # the rows of a dataset would be its keys
+        # Were it a dataset, its rows would be taken for keys.
+        infos = hdf5.group(file, "infos") if "infos" in file else {}
         for name in (key for key in infos if f"infos/{key}" not in _OURS.values()):
             notes[f"infos {name!r} are left out"] += 1
         ends = ends_of_flags(_flags(file, steps), most(path).episodes)

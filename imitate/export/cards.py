@@ -66,9 +66,8 @@ def model_card(
         normalised=normalised,
         spec=f"hub:{repo}",
         again=again,
-        own=f" --env {shlex.quote(env_id)}"
-        if ":" in env_id
-        else "",  # a file may not choose what is imported
+        # A file may not choose what is imported.
+        own=f" --env {shlex.quote(env_id)}" if ":" in env_id else "",
         spent=", ".join(f"{count:,} {what.replace('_', ' ')}" for what, count in spent.items() if count)
         or "an unknown number of steps",
         config=config,

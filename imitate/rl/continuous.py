@@ -190,9 +190,8 @@ class ActorCritic(OffPolicy):
         state_std: bool = False,
         log_std_init: float = 0.0,
     ) -> None:
-        name = (
-            type(config).__name__.removesuffix("Config").lower()
-        )  # in errors: `tqc`, whose learner is a SAC
+        # Errors name the algorithm: TQC's learner is a SAC.
+        name = type(config).__name__.removesuffix("Config").lower()
         check_continuous(name, envs)
         shape = CriticShape(
             config.num_critics, outputs, config.hidden, config.gamma,

@@ -176,7 +176,7 @@ HOSTILE: dict[str, tuple[str, str, Callable[[Path], Any], str]] = {
         lambda p: p.write_bytes(p.read_bytes()[40:]),
         "can't be read",
     ),
-    "25,000 members": ("npz", "", many_members, "Truncated central directory"),
+    "25,000 members": ("npz", "", many_members, "its list of members is larger than 1048576 bytes"),
     "a line that is too short": ("csv", "", jagged, "2 fields"),
     "a data file outside": (
         "imitation",

@@ -77,7 +77,7 @@ def measured_references(comparison: Comparison, out: Path) -> References:
 
 
 def _made_from(comparison: Comparison, expert: Expert | None) -> str:
-    """What may change while names stay: the expert, and the code of an environment of the user's own."""
+    """Hashes of the expert, and of the code of an environment of the user's own: both may change under one name."""
     parts = [] if expert is None else [expert.made_from]
     if bare_id(comparison.env_id) != comparison.env_id:
         parts.append(fingerprint(comparison.env_id, comparison.env_kwargs))
