@@ -176,8 +176,8 @@ class ActorPolicy(nn.Module):
             self.seed(self._generator.initial_seed())
         raw = distribution.mode() if deterministic else distribution.sample(self._generator)
         actions: Array = self.to_env(raw).cpu().numpy()
-        if isinstance(self.action_space, spaces.MultiDiscrete | spaces.MultiBinary):
-            actions = actions.astype(self.action_space.dtype)
+        if not isinstance(self.action_space, spaces.Discrete):
+            actions = actions.astype(self.action_space.dtype, copy=False)
         return actions[0] if single else actions
 
     def predict(

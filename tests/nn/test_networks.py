@@ -85,6 +85,12 @@ def test_no_rounding_takes_an_action_out_of_its_bounds(dtype: type[np.floating[A
             np.testing.assert_allclose(policy.to_unit(torch.from_numpy(actions)), unit, atol=1e-3)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_a_policy_acts_in_the_numbers_of_its_space(dtype: type[np.floating[Any]]) -> None:
+    box = spaces.Box(dtype(0.1), dtype(0.7), (3,), dtype)
+    assert box.contains(ActorPolicy(OBS, box).act(OBS.sample()))
+
+
 def test_actions_of_the_widest_bounds_are_finite() -> None:
     """Unbounded environments often name the largest number; the sum of two overflows."""
     widest = spaces.Box(-3.4e38, 3.4e38, (1,), np.float32)
