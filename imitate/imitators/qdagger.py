@@ -157,6 +157,7 @@ class QDagger:
             self.judge(metrics.get("train_return", self.student_return), self.env_steps - before)
         else:
             metrics = self._learn_offline(limit)
+            self.dqn.restart()  # episodes that the teacher began are not the student's
             self.taught, self.teacher_return = True, metrics.get("train_return", math.nan)
             if math.isnan(self.teacher_return):
                 logger.warning(

@@ -127,6 +127,14 @@ def test_offline_it_becomes_the_teacher_and_online_better() -> None:
     assert evaluate(student.policy, "Identity-v0", episodes=20).mean == 10
 
 
+def test_only_episodes_that_the_student_began_are_its_own() -> None:
+    """The teacher leaves episodes of ten steps after five; the student takes nine."""
+    student = learner(teacher_steps=8 * 15, offline_updates=0, rounds_per_iteration=9)
+    assert student.step()["train_length"] == 10
+    assert "train_length" not in student.step()
+    assert math.isnan(student.student_return)
+
+
 @pytest.mark.slow
 def test_it_learns_cartpole_from_a_q_network(zoo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IMITATE_ZOO_DIR", str(zoo))
