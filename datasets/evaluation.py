@@ -127,8 +127,10 @@ def evaluate(
     Raises InputError if the environment can't be made, and for numbers that are too small; a `Fault` if the policy or
     an environment fails.
     """
-    check_whole(episodes=episodes, num_envs=num_envs)
-    for name, count in (("episodes", episodes), ("num_envs", num_envs)):
+    counts = {"episodes": episodes, "num_envs": num_envs}
+    counts |= {} if max_steps is None else {"max_steps": max_steps}
+    check_whole(**counts)
+    for name, count in counts.items():
         if count < 1:
             raise InputError(f"{name} must be at least 1, got {count}")
     makers = [partial(make_env, env_id, env_kwargs)] * min(num_envs, episodes)

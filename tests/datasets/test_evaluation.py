@@ -129,3 +129,10 @@ def test_an_environment_is_named_by_its_id() -> None:
     env: Any = make_env("CartPole-v1")
     with pytest.raises(InputError, match=r"named by its id, got a .*: gym.register gives one of yours an id"):
         evaluate(Zero(), env)
+
+
+@pytest.mark.parametrize("name", ["episodes", "num_envs", "max_steps"])
+def test_a_count_below_one_is_one_line(name: str) -> None:
+    counts: dict[str, Any] = {name: 0}
+    with pytest.raises(InputError, match=f"^{name} must be at least 1, got 0$"):
+        evaluate(Zero(), "CartPole-v1", **counts)
