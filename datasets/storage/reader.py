@@ -38,7 +38,7 @@ class DemoReader:
              open file (`DemoWriter.reader`)
     paths    the files
     info     where the demonstrations come from
-    table    (E,) records of the episodes, see `schema.EPISODES`
+    table    (E,) records of the episodes, see `schema.EPISODES`; read-only, as `lengths` and `returns` are
     failed_seeds   seeds of episodes that are missing because the environment failed in them
 
     Raises InputError for a file that is absent, truncated, foreign or of another schema, or for files that do not
@@ -85,6 +85,7 @@ class DemoReader:
         for name, column in self._columns.items():
             column.starts = (rows if name == "obs" else steps)[:-1].tolist()
         self.table: Array = np.concatenate(tables)
+        self.table.flags.writeable = False
         self._firsts = np.cumsum([0, *map(len, tables[:-1])])
         """(files,) number of the first episode in each file."""
 
@@ -224,7 +225,8 @@ class DemoReader:
         """Split episodes (by default all) at random into (train, held-out), both sorted; at least one is held out if
         holdout > 0.
 
-        Raises InputError if nothing would be left to train on, or as `chosen` does.
+        Raises InputError if nothing would be left to train on, if some are held out and one is given twice, or as
+        `chosen` does.
         """
         episodes = self.chosen(episodes)
         count = len(episodes)
@@ -234,6 +236,9 @@ class DemoReader:
             raise InputError(
                 f"can't hold out {holdout} of {count} episodes: take less, 0 for none, or record more"
             )
+        if held_out and len(np.unique(episodes)) < count:
+            twice = int(np.bincount(episodes).argmax())
+            raise InputError(f"episode {twice} is given twice and could be on both sides: give each once")
         order = rng.permutation(episodes)
         return np.sort(order[held_out:]), np.sort(order[:held_out])
 

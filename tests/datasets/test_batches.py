@@ -242,6 +242,23 @@ def test_an_episode_that_is_given_twice_counts_twice(reader: DemoReader, memory_
     assert steps_of(torch.cat([obs for (obs,) in batches])) == steps_of(wanted)
 
 
+def test_an_episode_that_is_given_twice_is_on_no_two_sides(reader: DemoReader) -> None:
+    given, rng = [40, 41, 41, 7], np.random.default_rng(0)
+    with pytest.raises(InputError, match="episode 41 is given twice and could be on both sides: give each"):
+        reader.split(0.5, rng, np.array(given))
+    assert reader.split(0, rng, np.array(given))[0].tolist() == [7, 40, 41, 41]
+
+
+def test_the_table_of_a_reader_can_not_be_changed(reader: DemoReader) -> None:
+    """`minibatches` finds the steps of an episode by its length."""
+    for rows in (reader.lengths, reader.returns, reader.table["start"]):
+        with pytest.raises(ValueError, match="read-only"):
+            rows += 1
+    reader.refresh()
+    with pytest.raises(ValueError, match="read-only"):
+        reader.lengths[0] = 3
+
+
 def test_a_mask_of_episodes_is_refused(reader: DemoReader) -> None:
     """As indices, it would be the first two episodes again and again."""
     mask, rng = reader.lengths > 10, np.random.default_rng(0)
