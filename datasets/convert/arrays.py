@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from imitate.datasets.convert.ends import as_flags
 from imitate.datasets.convert.pieces import side_by_side
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
@@ -83,6 +84,10 @@ class Joined:
     def take(self, rows: int) -> Array:
         """The next rows."""
         return side_by_side([column.take(rows) for column in self._columns])
+
+    def take_flags(self, rows: int) -> Array:
+        """The next rows of a single column of flags."""
+        return as_flags(self.take(rows).reshape(-1), self._columns[0].member.removesuffix(".npy"))
 
     def all(self) -> Array:
         with self.opened():

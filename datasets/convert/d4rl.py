@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 
 from imitate.datasets.convert import hdf5
-from imitate.datasets.convert.ends import ends_of_flags
+from imitate.datasets.convert.ends import as_flags, ends_of_flags
 from imitate.datasets.convert.foreign import Notes, most, refused
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked, spans
 from imitate.datasets.convert.recording import Format, Recording
@@ -96,7 +96,7 @@ def _flags(file: h5py.File, steps: int) -> Iterator[tuple[Array, Array, Array]]:
     """Blocks of terminals, timeouts, and of either (n,)."""
     columns = [hdf5.rows_of(file, name, steps) for name in ("terminals", "timeouts") if name in file]
     for start, stop in spans(steps, sum(map(hdf5.row_bytes, columns))):
-        flags = [hdf5.array(column, start, stop).reshape(stop - start).astype(bool) for column in columns]
+        flags = [as_flags(hdf5.array(each, start, stop).reshape(stop - start), each.name) for each in columns]
         yield flags[0], flags[-1] & (len(flags) > 1), flags[0] | flags[-1]
 
 

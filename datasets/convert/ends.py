@@ -7,10 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from imitate.envs.spaces import Array
+from imitate.envs.numbers import Array, all_finite
 from imitate.errors import InputError
 
-__all__ = ["Ends", "ends_of_flags"]
+__all__ = ["Ends", "as_flags", "ends_of_flags"]
+
+
+def as_flags(numbers: Array, name: str) -> Array:
+    """Numbers (...) as flags, which are set if they are not 0. Raises InputError for NaN and infinity."""
+    if not all_finite(numbers):
+        raise InputError(
+            f"{name} hold NaN or infinity, wanted 0 or 1 for each step: correct them, or drop the episode"
+        )
+    return numbers.astype(bool)
 
 
 @dataclass(frozen=True)

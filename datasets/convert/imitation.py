@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from imitate.datasets.convert import arrow
+from imitate.datasets.convert.ends import as_flags
 from imitate.datasets.convert.foreign import Notes, needs, refused
 from imitate.datasets.convert.pieces import Episode, pieces_of, whole
 from imitate.datasets.convert.recording import Format, Recording
@@ -126,7 +127,8 @@ def _trajectory(batch: Any, seed: int, truncated: bool, notes: Notes) -> Traject
         rewards = arrow.numbers(arrow.column(batch, "rews"))[0]
     else:
         notes["rewards are absent and become 0"] += 1
-    return Trajectory(obs, acts, rewards, bool(terminal), truncated, info={"seed": seed})
+    terminated = bool(as_flags(terminal, "terminal"))
+    return Trajectory(obs, acts, rewards, terminated, truncated, info={"seed": seed})
 
 
 def _row(rows: Any) -> Any:

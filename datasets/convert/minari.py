@@ -16,6 +16,7 @@ import h5py
 import numpy as np
 
 from imitate.datasets.convert import arrow, hdf5
+from imitate.datasets.convert.ends import as_flags
 from imitate.datasets.convert.foreign import Notes, refused
 from imitate.datasets.convert.minari_spaces import Picked, images_of, is_image, space_of
 from imitate.datasets.convert.minari_writer import env_spec, store, write
@@ -211,7 +212,7 @@ def _checked(parts: Iterable[Rows]) -> Iterator[Rows]:
                 raise InputError(
                     f"{name} have shape {rows[name].shape}, there are {len(rows['actions'])} actions"
                 )
-        ends = rows["terminated"].astype(bool) | rows["truncated"].astype(bool)
+        ends = as_flags(rows["terminated"], "terminations") | as_flags(rows["truncated"], "truncations")
         if len(ends) and (ended or ends[:-1].any()):
             raise InputError("its flags are not those of one episode")
         ended |= bool(ends[-1:].any())  # the last slice may hold the final observation alone

@@ -191,10 +191,9 @@ def _ends(arrays: Mapping[str, Joined], steps: int, most: int, notes: Notes) -> 
         if (lengths < 1).any() or lengths.sum() != steps:
             raise InputError(f"lengths of episodes add up to {lengths.sum()}, there are {steps} actions")
         last = np.cumsum(lengths) - 1
+        each = np.arange(len(lengths))
         found = {
-            name: flag.all().astype(bool).reshape(-1)
-            if flag.rows == len(lengths) != steps
-            else _at(flag, last, steps)
+            name: _at(flag, each, len(each)) if flag.rows == len(each) else _at(flag, last, steps)
             for name, flag in flags.items()
         }
         found, none = both_flags(found), np.zeros(len(lengths), bool)
@@ -215,11 +214,10 @@ def _blocks(arrays: Mapping[str, Joined], steps: int) -> Iterator[tuple[Array, A
         if "start" in opened:
             opened["start"].take(1)
         for start, stop in spans(steps, 16):
-            rows = {
-                name: column.take(min(stop, steps - 1) - start if name == "start" else stop - start)
+            flags = {
+                name: column.take_flags(min(stop, steps - 1) - start if name == "start" else stop - start)
                 for name, column in opened.items()
             }
-            flags = {name: row.reshape(-1).astype(bool) for name, row in rows.items()}
             known = both_flags({name: flags[name] for name in FLAGS if name in flags})
             none = np.zeros(stop - start, bool)
             terminated, truncated = known.get("terminated", none), known.get("truncated", none)
@@ -229,13 +227,13 @@ def _blocks(arrays: Mapping[str, Joined], steps: int) -> Iterator[tuple[Array, A
             yield terminated, truncated, ending
 
 
-def _at(flag: Joined, places: Array, steps: int) -> Array:
-    """The values of the flag (steps,) at these sorted places."""
-    flag.require(steps)
+def _at(flag: Joined, places: Array, rows: int) -> Array:
+    """The values of the flag (rows,) at these sorted places."""
+    flag.require(rows)
     with flag.opened() as opened:
         found = []
-        for start, stop in spans(steps, 16):
-            block = opened.take(stop - start).reshape(-1).astype(bool)
+        for start, stop in spans(rows, 16):
+            block = opened.take_flags(stop - start)
             first, end = np.searchsorted(places, [start, stop])
             found.append(block[places[first:end] - start])
     return np.concatenate(found)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from imitate.datasets.convert.ends import as_flags
 from imitate.datasets.convert.foreign import Most, Notes, refused
 from imitate.datasets.storage.columns import PIECE_BYTES
 from imitate.datasets.trajectory import Trajectory
@@ -37,6 +38,7 @@ truncated. Most episodes are a single piece."""
 Rows = dict[str, Array]
 """Rows of an episode (n, ...): obs, actions, and, if known, rewards, expert_actions, states, terminated, truncated."""
 
+_FLAGS = ("terminated", "truncated")
 _LARGEST_STEP = 1 << 26
 _LARGEST_WHOLE = 1 << 28
 _REPEATED = "the last observation of a terminated episode is repeated, as the one after it is not stored"
@@ -84,6 +86,7 @@ def assembled(what: str, parts: Iterable[Rows], notes: Notes, info: Mapping[str,
         held: Rows = {}
         rows: Rows = {}
         for part, last in marked(parts):
+            part = part | {name: as_flags(part[name], name) for name in _FLAGS if name in part}
             rows = {name: np.concatenate([held[name], new]) for name, new in part.items()} if held else part
             if not last and len(rows["obs"]) > 1:
                 yield _piece(rows, len(rows["obs"]) - 1, (False, True), info)
@@ -91,9 +94,7 @@ def assembled(what: str, parts: Iterable[Rows], notes: Notes, info: Mapping[str,
         if not rows:
             raise InputError("it has no steps")
         notes["rewards are absent and become 0"] += int("rewards" not in rows)
-        terminated, truncated = (
-            bool(rows[name][-1:].any()) if name in rows else False for name in ("terminated", "truncated")
-        )
+        terminated, truncated = (bool(rows[name][-1:].any()) if name in rows else False for name in _FLAGS)
         steps = len(rows["actions"])
         if len(rows["obs"]) == steps:
             if terminated:

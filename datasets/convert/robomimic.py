@@ -190,8 +190,7 @@ def _parts(
     obs = hdf5.group(demo, "obs")
     notes.update(f"observations {name!r} are left out" for name in _names(obs) if name not in chosen)
     flags = {
-        name: np.array([bool(demo.attrs.get(name, name == "truncated"))])
-        for name in ("terminated", "truncated")
+        name: np.reshape(demo.attrs.get(name, name == "truncated"), 1) for name in ("terminated", "truncated")
     }
     if "terminated" not in demo.attrs:
         notes["all episodes count as truncated: `dones` marks both success and the last step"] += 1

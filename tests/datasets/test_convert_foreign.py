@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import gymnasium as gym
 import h5py
 import numpy as np
 import pytest
-from converting import PICTURES, UNIT, d4rl, recording, write
+from converting import PICTURES, UNIT, d4rl, minari, recording, write
 
 from imitate.datasets import DemoReader, InputError
 from imitate.datasets.convert import convert
@@ -54,6 +55,50 @@ def test_in_d4rl_terminal_wins_over_timeout(tmp_path: Path) -> None:
     with DemoReader(tmp_path / "b.h5") as reader:
         assert [(t.terminated, t.truncated) for t in reader] == [(True, False), (False, True)]
         assert reader[0].obs[-1].tolist() == [6, 7]
+
+
+NAN_FLAGS = np.array([0.0, np.nan, 1.0, 0.0, 0.0, 1.0])
+
+
+def of_steps(path: Path) -> None:
+    np.savez(path, obs=np.ones((6, 1)), actions=np.zeros(6, int), terminals=NAN_FLAGS)
+
+
+def of_episodes(path: Path) -> None:
+    np.savez(path, obs=np.ones((6, 1)), actions=np.zeros(6, int), lengths=[3, 3], timeouts=NAN_FLAGS[:2])
+
+
+def of_groups(path: Path) -> None:
+    with h5py.File(minari(path) / "data" / "main_data.hdf5", "a") as file:
+        del file["episode_0/truncations"]
+        file["episode_0/truncations"] = NAN_FLAGS[:2]
+
+
+def of_attributes(path: Path) -> None:
+    with h5py.File(robomimic(path), "a") as file:
+        file["data/demo_0"].attrs["terminated"] = np.nan
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "flag", "env_id"),
+    [
+        ("a.npz", of_steps, "terminals", "Nowhere-v0"),
+        ("a.npz", of_episodes, "timeouts", "Nowhere-v0"),
+        ("a.hdf5", lambda path: d4rl(path, terminals=NAN_FLAGS), "/terminals", "Nowhere-v0"),
+        ("a", of_groups, "truncations", None),
+        ("a.hdf5", of_attributes, "terminated", None),
+    ],
+)
+def test_a_flag_that_is_no_number_is_one_line(
+    name: str, make: Callable[[Path], None], flag: str, env_id: str | None, tmp_path: Path
+) -> None:
+    """It counted as set, and cut an episode in two."""
+    make(tmp_path / name)
+    with pytest.raises(
+        InputError, match=rf"{name}.*{flag} hold NaN or infinity, wanted 0 or 1 for each step"
+    ):
+        convert(tmp_path / name, tmp_path / "b.h5", env_id=env_id)
+    assert not (tmp_path / "b.h5").exists()
 
 
 def robomimic(path: Path, **changes: Any) -> Path:
