@@ -26,6 +26,7 @@ __all__ = ["FORMAT"]
 _LONGEST_LINE = 1 << 20
 _MOST_COLUMNS = 4096
 _FIELDS = 1 << 18  # held at a time as numbers or texts in Python
+_LARGEST_EXACT = 1 << 53  # of the whole numbers that a float holds without a gap
 _MOST_REMEMBERED = 1 << 18  # episodes, of which one that comes again is noticed
 _ROLES = ("obs", "action", "expert_action", "reward", *FLAGS, "episode", "seed")
 
@@ -233,7 +234,7 @@ def _episode(what: str, lines: Iterator[_Line], places: Places, notes: Notes, *,
 def _rows(lines: Sequence[_Line], last: bool, places: Places, notes: Notes) -> Rows:
     final = last and not any(lines[-1][place] for place in places["action"])
     steps = lines[:-1] if final else lines
-    rows = {"obs": _numbers(lines, places["obs"])}
+    rows = {"obs": _observed(lines, places["obs"])}
     for role, name in (("action", "actions"), ("expert_action", "expert_actions")):
         if role in places:
             rows[name] = _taken(steps, places[role])
@@ -246,6 +247,17 @@ def _rows(lines: Sequence[_Line], last: bool, places: Places, notes: Notes) -> R
     )
     last_flags = {role: [_flag(line[place]) for line in steps[-1:]] for role, place in flags.items()}
     return rows | both_flags({role: np.array(flag, bool) for role, flag in last_flags.items()})
+
+
+def _observed(lines: Sequence[_Line], places: Sequence[int]) -> Array:
+    """Observations (n, D) as floats, or as whole numbers if they all are and floats would round some."""
+    rows = _numbers(lines, places)
+    if (np.abs(rows) < _LARGEST_EXACT).all():
+        return rows
+    try:
+        return np.array([[int(line[place]) for place in places] for line in lines], np.int64)
+    except (ValueError, OverflowError):
+        return rows
 
 
 def _numbers(lines: Sequence[_Line], places: Sequence[int]) -> Array:

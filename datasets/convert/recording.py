@@ -192,16 +192,19 @@ def typed(array: Array, space: Space, what: str, notes: Notes, *, decimal: bool 
     if array.dtype == space.dtype:
         return array
     new = array.astype(space.dtype)
-    if not np.array_equal(new, array):
-        if new.dtype.kind != "f":
-            raise InputError(f"{what} are {array.dtype} with fractions or out of range, wanted {space}")
+    if new.dtype.kind == "f":
         notes[f"{what} are rounded to {space.dtype}"] += int(_lossy(new, array, decimal))
+    elif not np.array_equal(new, array):
+        raise InputError(f"{what} are {array.dtype} with fractions or out of range, wanted {space}")
     return new
 
 
 def _lossy(new: Array, array: Array, decimal: bool) -> bool:
     """True if the conversion to `new` has changed a number. A decimal text has not changed if `new` has the same."""
-    if decimal and not np.array_equal(new, array):
+    if array.dtype.kind in "iu":  # which NumPy would compare as floats
+        with np.errstate(invalid="ignore"):
+            new = new.astype(array.dtype)
+    elif decimal and not np.array_equal(new, array):
         new = new.astype(str).astype(array.dtype)
     return not np.array_equal(new, array)
 

@@ -87,6 +87,28 @@ def test_a_flag_that_is_unknown_is_not_set(tmp_path: Path, unset: str) -> None:
         assert [(len(one), one.terminated) for one in reader] == [(3, True), (1, False)]
 
 
+@pytest.mark.parametrize("rows", [2, 100_000])
+def test_whole_numbers_keep_all_digits(rows: int, tmp_path: Path) -> None:
+    """A float has 53 bits, and a clock in nanoseconds 61."""
+    seen = [[9007199254740993 + 2 * row, -row] for row in range(rows + 1)]
+    lines = [f"{time},{row},{last}" for (time, row), last in zip(seen, [*["1"] * rows, ""], strict=True)]
+    (tmp_path / "log.csv").write_text("\n".join(["obs_0,obs_1,action", *lines]))
+    convert(tmp_path / "log.csv", tmp_path / "demos.h5", env_id="Nowhere-v0")
+    with DemoReader(tmp_path / "demos.h5") as reader:
+        assert reader.info.observation_space.dtype == np.int64
+        assert reader[0].obs.tolist() == seen
+
+
+def test_large_whole_numbers_are_rounded_only_if_they_must_and_that_is_said(tmp_path: Path) -> None:
+    for name, number, noted in (("a", 16777217, True), ("b", 16777218, False)):
+        (tmp_path / f"{name}.csv").write_text(f"obs_0,action,reward\n0.5,1,{number}\n0.5,,\n")
+        notes = convert(tmp_path / f"{name}.csv", tmp_path / f"{name}.h5", env_id="Nowhere-v0").notes
+        assert ("rewards are rounded to float32" in notes) == noted
+    np.savez(tmp_path / "c.npz", obs=np.full((2, 4), 2**53 + 1), actions=np.zeros(1, int), lengths=[1])
+    notes = convert(tmp_path / "c.npz", tmp_path / "c.h5", env_id="CartPole-v1").notes
+    assert "observations are rounded to float32" in notes
+
+
 def test_a_flag_in_the_middle_of_an_episode_is_noted(tmp_path: Path) -> None:
     log = "episode,obs_0,action_0,terminated,truncated\n"
     for name, rows, noted in (
