@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -27,15 +28,17 @@ from imitate.datasets.convert.lerobot_layout import (
 )
 from imitate.datasets.convert.lerobot_stats import Stats
 from imitate.datasets.convert.pieces import Episode, marked
+from imitate.datasets.storage.contain import check_env
 from imitate.datasets.storage.schema import DemoInfo, info_to_plain
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.fields import part_of
+from imitate.envs.make import make_env
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
 __all__ = ["losses", "write"]
 
-_FPS = 30.0  # LeRobot's own default
+_FPS = 30  # LeRobot's own default
 _FILE_BYTES = 100 << 20  # LeRobot's own `data_files_size_in_mb`
 _COUNTERS = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 
@@ -50,12 +53,27 @@ def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
             )
     if info.fps % 1:
         raise InputError(f"LeRobot's frames a second are whole, these are {info.fps}: say another --fps")
-    unknown = {f"{_FPS:.0f}": "frames a second (--fps)"} if not info.fps else {}
+    said, unknown = [], {}
+    if not info.fps and (rate := _render_fps(info)):
+        said = [f"frames a second are {rate}, the render_fps of {info.env_id} (--fps says others)"]
+    elif not info.fps:
+        unknown = {f"{_FPS}": "frames a second (--fps)"}
     unknown |= {} if info.has_texts else {"the environment's id": "tasks"}
     if not unknown:
-        return []
+        return said
     verb = "is" if [*unknown] == ["the environment's id"] else "are"
-    return [f"{' and '.join(unknown.values())} are not known: {' and '.join(unknown)} {verb} written"]
+    return [*said, f"{' and '.join(unknown.values())} are not known: {' and '.join(unknown)} {verb} written"]
+
+
+def _render_fps(info: DemoInfo) -> int | None:
+    """The `render_fps` of the environment's metadata; None if it is not installed, or they are not whole."""
+    try:
+        check_env(info.env_id, info.env_kwargs)
+        with closing(make_env(info.env_id, info.env_kwargs)) as env:
+            rate = env.metadata.get("render_fps")
+    except InputError:
+        return None
+    return int(rate) if isinstance(rate, int | float) and 0 < rate < math.inf and not rate % 1 else None
 
 
 def write(
@@ -99,7 +117,7 @@ class _Writer:
 
     def __init__(self, path: Path, info: DemoInfo, labelled: bool, codec: Codec) -> None:
         self._path, self._labelled, self._unnamed = path, labelled, info.env_id
-        self.fps, self.tasks = int(info.fps or _FPS), list[str]()
+        self.fps, self.tasks = int(info.fps) or _render_fps(info) or _FPS, list[str]()
         self._observed = features_of_space(info.observation_space)
         pictures = [name for name, (_, part) in self._observed.items() if is_picture(part)]
         self.videos, self._images = (pictures, []) if codec == "h264" else ([], pictures)

@@ -70,7 +70,8 @@ def convert(
             gaifo; only .h5 and .npz are written so
         compression: compression of the pictures in an .h5 of ours; zstd is smaller and faster, but every reader of the
             file needs the extra zstd
-        fps: steps a second; by default what the data say, or 30 in LeRobot's videos; a CSV has no place for it
+        fps: steps a second; by default what the data say. If they don't, LeRobot's videos have the environment's
+            render_fps, or 30. A CSV has no place for it
         codec: codec of the pictures in a LeRobotDataset, both lossless: h264 makes a video for each episode, png an
             image for each step
         dry_run: read everything and say what would be lost; write nothing

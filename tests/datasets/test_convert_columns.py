@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium as gym
@@ -11,7 +12,8 @@ import h5py
 import numpy as np
 import pytest
 from conftest import Identity
-from converting import UNIT, recording, write
+from converting import DISCRETE, UNIT, recording, same, write
+from gymnasium.envs.classic_control import CartPoleEnv
 from test_convert_foreign import robomimic
 
 from imitate.cli import main
@@ -146,6 +148,25 @@ def test_flags_end_the_episodes_of_a_csv_without_numbers(tmp_path: Path) -> None
     with DemoReader(tmp_path / "b.h5") as demos:
         assert [demo.obs.ravel().tolist() for demo in demos] == [[0.5, 1.5, 2.5], [3.5, 4.5, 4.5], [5.5, 6.5]]
         assert [demo.terminated for demo in demos] == [True, True, False]
+
+
+@pytest.mark.parametrize(("rate", "wanted"), [(50, 50), (12.5, 30), (None, 30)])
+def test_lerobots_rate_is_the_environments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rate: float | None, wanted: int
+) -> None:
+    monkeypatch.setitem(CartPoleEnv.metadata, "render_fps", rate)
+    info = replace(DISCRETE, has_texts=True)
+    source = write(tmp_path / "a.h5", info, recording(info))
+    notes = {
+        50: "frames a second are 50, the render_fps of CartPole-v1 (--fps says others)",
+        30: "frames a second (--fps) are not known: 30 are written",
+    }
+    assert convert(source, tmp_path / "b", format="lerobot").notes == [notes[wanted]]
+    document = json.loads((tmp_path / "b" / "meta" / "info.json").read_text("utf-8"))
+    assert (document["fps"], type(document["fps"])) == (wanted, int)
+    convert(tmp_path / "b", tmp_path / "c.h5")
+    same(source, tmp_path / "c.h5")
+    assert convert(source, tmp_path / "d", format="lerobot", fps=20).notes == []
 
 
 def test_lerobot_says_what_it_lacks_and_does_not_ask_the_environment(tmp_path: Path) -> None:
