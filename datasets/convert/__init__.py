@@ -8,6 +8,7 @@ checked before reading.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from imitate.datasets.convert.pieces import Episode, within
 from imitate.datasets.convert.recording import Format, Recording, complete, fitted
 from imitate.datasets.storage.schema import TEXTS, Compression, DemoInfo
 from imitate.datasets.storage.zstd import register
+from imitate.datasets.trajectory import Trajectory
 from imitate.envs.fields import Fields
 from imitate.envs.make import is_installed, resolve_env_id
 from imitate.errors import InputError, did_you_mean
@@ -85,7 +87,7 @@ def format_of(path: Path) -> str:
 
 def env_of(path: Path) -> str:
     """The id of the environment that a data set is of; empty if it does not say. Raises InputError if it is damaged."""
-    with FORMATS[format_of(path)].read(path, (), Notes()) as recording:
+    with FORMATS[format_of(path)].read(path, Notes()) as recording:
         return recording.env_id if recording.info is None else recording.info.env_id
 
 
@@ -135,9 +137,9 @@ def convert(
     if compression == "zstd":
         register(out)  # refuses by this name; the file has another one while it is written
     source_format, target, notes = FORMATS[source_name], FORMATS[target_name], Notes()
-    given = {"columns": columns, "actions": actions, "clip": clip}
+    given = {"obs_keys": obs_keys, "columns": columns, "actions": actions, "clip": clip}
     options = {name: given[name] for name in source_format.read_options}
-    with source_format.read(source, obs_keys, notes, **options) as recording:
+    with source_format.read(source, notes, **options) as recording:
         recording = _chosen_part(recording, source, mask, notes, kept="masks" in target.kept)
         if source_name != "imitate":
             begin, limit = recording.episodes, most(source)
@@ -147,7 +149,8 @@ def convert(
         info = _as_target(info, target_name, actions)
         lost = target.losses(info, recording.labelled)
         fitting = fitted(recording, info, notes, clip=clip)
-        counted = _Counted(_keeping(target.kept, fitting, notes))
+        counts = Counter[str]()
+        counted = _counted(_keeping(target.kept, fitting, notes), counts)
         guessed = _guessed(recording, info.env_id)
         seen = Outliers(counted)
         watched = bool(guessed) and info.has_actions and isinstance(info.action_space, spaces.Box)
@@ -159,14 +162,15 @@ def convert(
             _write(target, out, info, stream, recording.labelled, {} if codec is None else {"codec": codec})
     said = [f"{note} ({count})" if count > 1 else note for note, count in notes.items() if count]
     said += guessed + seen.notes() + lost
-    return Converted(source_name, target_name, info.env_id, counted.episodes, counted.steps, said)
+    return Converted(source_name, target_name, info.env_id, counts["episodes"], counts["steps"], said)
 
 
 def _check_source(name: str, obs_keys: Sequence[str], columns: Sequence[str]) -> None:
     """Raise InputError for options that this format can't be read with."""
-    if obs_keys and not FORMATS[name].dicts:
+    taken = FORMATS[name].read_options
+    if obs_keys and "obs_keys" not in taken:
         raise InputError(f"the observations of {name} have no keys: leave --obs-keys out")
-    if columns and "columns" not in FORMATS[name].read_options:
+    if columns and "columns" not in taken:
         raise InputError(f"{name} says itself what its columns are: leave --columns out")
 
 
@@ -295,19 +299,13 @@ def _write(
         raise InputError(f"{out} exists already: choose another name") from error
 
 
-class _Counted:
-    """A stream of episodes that counts them and their steps."""
+def _counted(episodes: Iterable[Episode], counts: Counter[str]) -> Iterator[Episode]:
+    """The same episodes; counts them and their steps."""
 
-    def __init__(self, episodes: Iterable[Episode]) -> None:
-        self._episodes = episodes
-        self.episodes = self.steps = 0
+    def seen(piece: Trajectory) -> Trajectory:
+        counts["steps"] += len(piece)
+        return piece
 
-    def __iter__(self) -> Iterator[Episode]:
-        for pieces in self._episodes:
-            self.episodes += 1
-            yield self._counted(pieces)
-
-    def _counted(self, pieces: Episode) -> Episode:
-        for piece in pieces:
-            self.steps += len(piece)
-            yield piece
+    for pieces in episodes:
+        counts["episodes"] += 1
+        yield map(seen, pieces)

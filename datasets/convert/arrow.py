@@ -26,7 +26,6 @@ __all__ = [
     "numbers",
     "parquet",
     "parquet_writer",
-    "parts",
     "write",
 ]
 
@@ -60,12 +59,8 @@ def column(table: Any, name: str) -> Any:
     return found.combine_chunks() if hasattr(found, "combine_chunks") else found
 
 
-def parts(table: Any, name: str) -> dict[str, Any]:
-    """The fields of a struct column."""
-    return fields(column(table, name))
-
-
 def fields(array: Any) -> dict[str, Any]:
+    """The fields of a struct column. Raises InputError for another column."""
     if not is_struct(array):
         raise InputError(f"a column is {array.type}, wanted a struct")
     return {field.name: array.field(number) for number, field in enumerate(array.type)}

@@ -46,12 +46,7 @@ def found(path: Path) -> bool:
 
 
 @contextmanager
-def read(
-    path: Path,
-    keys: Sequence[str],  # noqa: ARG001
-    notes: Notes,
-    columns: Sequence[str] = (),
-) -> Iterator[Recording]:
+def read(path: Path, notes: Notes, columns: Sequence[str] = ()) -> Iterator[Recording]:
     """Columns are obs_0 ..., action or action_0 ..., and optionally episode, reward, terminated and truncated.
 
     Without a column of episodes, an episode ends with a row that has a flag. With one, all its rows follow one another.
@@ -89,8 +84,6 @@ def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
 
 
 def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: bool) -> None:
-    losses(info, labelled)
-
     def names(name: str, shape: tuple[int, ...]) -> list[str]:
         return [f"{name}_{n}" for n in range(shape[0])] if shape else [name]
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
@@ -17,9 +16,9 @@ from imitate.datasets.convert.ends import as_flags, ends_of_flags
 from imitate.datasets.convert.foreign import Notes, most, refused
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked, spans
 from imitate.datasets.convert.recording import Format, Recording
+from imitate.datasets.storage.columns import row_bytes
 from imitate.datasets.storage.schema import DemoInfo, info_from_plain, info_to_plain
 from imitate.envs.spaces import Array
-from imitate.errors import InputError
 
 __all__ = ["FORMAT"]
 
@@ -36,7 +35,7 @@ def found(path: Path) -> bool:
 
 
 @contextmanager
-def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:  # noqa: ARG001
+def read(path: Path, notes: Notes) -> Iterator[Recording]:
     """Episodes end at steps with `terminals` or `timeouts`; if both are set, the task ended."""
     with hdf5.open_hdf5(path) as file, refused(path):
         steps = len(hdf5.dataset(file, "terminals"))
@@ -53,12 +52,12 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]: 
         notes["the rows after the last end are an episode that was cut"] += int(
             not (ends.terminated | ends.truncated)[-1:].all()
         )
-        stored = hdf5.text(file, "imitate")
-        info = info_from_plain(_json(stored), path) if stored else None
+        stored = hdf5.json_object(file, "imitate")
+        info = info_from_plain(stored, path) if stored else None
         labelled = bool(info and _OURS["labels"] in file)
         names = {"obs": "observations", "actions": "actions", "rewards": "rewards"}
         names |= {"expert_actions": _OURS["labels"]} if labelled else {}
-        columns = {name: hdf5.rows_of(file, stored, steps) for name, stored in names.items()}
+        columns = {name: hdf5.rows_of(file, called, steps) for name, called in names.items()}
 
         def episodes() -> Iterator[Episode]:
             first = 0
@@ -95,7 +94,7 @@ def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: boo
 def _flags(file: h5py.File, steps: int) -> Iterator[tuple[Array, Array, Array]]:
     """Blocks of terminals, timeouts, and of either (n,)."""
     columns = [hdf5.rows_of(file, name, steps) for name in ("terminals", "timeouts") if name in file]
-    for start, stop in spans(steps, sum(map(hdf5.row_bytes, columns))):
+    for start, stop in spans(steps, sum(map(row_bytes, columns))):
         flags = [as_flags(hdf5.array(each, start, stop).reshape(stop - start), each.name) for each in columns]
         yield flags[0], flags[-1] & (len(flags) > 1), flags[0] | flags[-1]
 
@@ -103,7 +102,7 @@ def _flags(file: h5py.File, steps: int) -> Iterator[tuple[Array, Array, Array]]:
 def _parts(
     file: h5py.File, columns: Mapping[str, h5py.Dataset], first: int, length: int, terminated: bool
 ) -> Iterator[Rows]:
-    for start, stop in spans(length, sum(map(hdf5.row_bytes, columns.values()))):
+    for start, stop in spans(length, sum(map(row_bytes, columns.values()))):
         rows = {name: hdf5.array(column, first + start, first + stop) for name, column in columns.items()}
         rows["rewards"] = rows["rewards"].reshape(-1)
         rows |= {"terminated": np.array([terminated]), "truncated": np.array([not terminated])}
@@ -117,16 +116,6 @@ def _seed(file: h5py.File, first: int) -> dict[str, int]:
     if _OURS["seeds"] not in file:
         return {}
     return {"seed": int(hdf5.array(hdf5.dataset(file, _OURS["seeds"]), first, first + 1)[0])}
-
-
-def _json(value: str) -> dict[str, Any]:
-    try:
-        data = json.loads(value)
-    except (ValueError, RecursionError):
-        data = None
-    if not isinstance(data, dict):
-        raise InputError("its attribute 'imitate' is no JSON object")
-    return data
 
 
 FORMAT = Format(found, read, write)

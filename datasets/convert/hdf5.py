@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from array import array as array_of
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from imitate.datasets.storage.columns import row_bytes
 from imitate.datasets.storage.contain import contained_once
 from imitate.datasets.storage.damage import damaged
 from imitate.datasets.storage.layout import claim
@@ -28,9 +30,9 @@ __all__ = [
     "extend",
     "group",
     "is_hdf5",
+    "json_object",
     "open_hdf5",
     "reserve",
-    "row_bytes",
     "rows_of",
     "text",
     "texts",
@@ -112,10 +114,6 @@ def rows_of(parent: h5py.Group, name: str, count: int) -> h5py.Dataset:
     return found
 
 
-def row_bytes(rows: h5py.Dataset) -> int:
-    return int(rows.dtype.itemsize * np.prod(rows.shape[1:], dtype=object))
-
-
 def array(rows: h5py.Dataset, start: int = 0, stop: int | None = None) -> Array:
     """Rows [start, stop) of a dataset. Raises InputError if there are fewer, or too many to be read at once."""
     stop = len(rows) if stop is None else stop
@@ -182,6 +180,17 @@ def text(parent: h5py.Group | h5py.Dataset, name: str) -> str | None:
             f"{name} of {parent.name} has {len(value)} characters, over the limit of {_MOST_TEXT}; shorten it"
         )
     return value if isinstance(value, str) else None
+
+
+def json_object(parent: h5py.Group, name: str) -> dict[str, Any]:
+    """The JSON object in a text; {} if there is no such text. Raises InputError if the text is anything else."""
+    try:
+        data = json.loads(text(parent, name) or "{}")
+    except (ValueError, RecursionError):
+        data = None
+    if not isinstance(data, dict):
+        raise InputError(f"its {name} is no JSON object; restore it or make it again")
+    return data
 
 
 def _check(path: Path) -> None:

@@ -8,7 +8,7 @@ of `imitation` are read by `npz`, without the pickles in them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ def found(path: Path) -> bool:
 
 
 @contextmanager
-def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:  # noqa: ARG001
+def read(path: Path, notes: Notes) -> Iterator[Recording]:
     with refused(path):
         files = sorted(path.glob(_ON_THE_HUB))
         if not files:

@@ -59,7 +59,7 @@ def found(path: Path) -> bool:
 
 
 @contextmanager
-def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
+def read(path: Path, notes: Notes, obs_keys: Sequence[str] = ()) -> Iterator[Recording]:
     with refused(path):
         info = read_json(path / "meta" / "info.json", dict[str, Any])
         if info.get("codebase_version") != VERSION:
@@ -73,7 +73,7 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
         features = features_of(info)
         stored = path / PROVENANCE
         ours = info_from_plain(read_json(stored, dict[str, Any]), path) if stored.is_file() else None
-        whole, observed = _observed(ours, features, keys, notes)
+        whole, observed = _observed(ours, features, obs_keys, notes)
         films = [key for key in observed.parts if features[key]["dtype"] == "video"]
         table = episodes_of(path, films, notes)
         if ours is not None:  # without a task our writer puts the environment in its place
@@ -288,5 +288,13 @@ def _images(files: list[bytes], shape: Sequence[int]) -> Array:
 
 
 FORMAT = Format(
-    found, read, write, losses, folder=True, dicts=True, kept=("task",), write_options=("codec", "fps")
+    found,
+    read,
+    write,
+    losses,
+    folder=True,
+    dicts=True,
+    kept=("task",),
+    read_options=("obs_keys",),
+    write_options=("codec", "fps"),
 )

@@ -79,7 +79,6 @@ def _render_fps(info: DemoInfo) -> int | None:
 def write(
     path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: bool, *, codec: Codec = "h264"
 ) -> None:
-    losses(info, labelled)
     writer = _Writer(path, info, labelled, codec)
     with closing(writer):
         for episode in episodes:

@@ -22,6 +22,7 @@ from imitate.datasets.convert.minari_spaces import Picked, images_of, is_image, 
 from imitate.datasets.convert.minari_writer import env_spec, store, write
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked, spans
 from imitate.datasets.convert.recording import Format, Recording
+from imitate.datasets.storage.columns import row_bytes
 from imitate.datasets.storage.schema import DemoInfo, info_from_plain
 from imitate.envs.fields import Fields, Space
 from imitate.envs.make import is_installed
@@ -40,7 +41,7 @@ def found(path: Path) -> bool:
 
 
 @contextmanager
-def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
+def read(path: Path, notes: Notes, obs_keys: Sequence[str] = ()) -> Iterator[Recording]:
     data = _data(path) or path
     metadata = read_json(data / "metadata.json", dict[str, Any], limit=_LARGEST_METADATA)
     with ExitStack() as stack, refused(data):
@@ -49,7 +50,7 @@ def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
             raise InputError(f"it has {count!r} episodes in the layout {layout!r}; wanted hdf5 or arrow")
         spec = _json(metadata, "env_spec") or {}
         observation_space, action_space = _spaces(metadata)
-        picked = Picked(observation_space, keys, notes)
+        picked = Picked(observation_space, obs_keys, notes)
         if spec.get("additional_wrappers"):
             notes["wrappers of the environment are not applied"] += 1
         jpeg = bool(metadata.get("jpeg_encoding", True))
@@ -125,7 +126,7 @@ def _hdf5_parts(episode: h5py.Group, infos: Any, picked: Picked, jpeg: bool) -> 
     columns = {ours: hdf5.rows_of(episode, theirs, steps) for ours, theirs in _FLAT.items()}
     if isinstance(infos, h5py.Group) and "expert_actions" in infos:
         columns["expert_actions"] = hdf5.rows_of(infos, "expert_actions", steps + 1)
-    acted = sum(map(hdf5.row_bytes, [*columns.values(), *actions]))
+    acted = sum(map(row_bytes, [*columns.values(), *actions]))
     for start, stop in spans(steps, picked.row_bytes + acted):
         end = stop + (stop == steps)
 
@@ -175,7 +176,7 @@ def _from_arrow(
 def _arrow_rows(
     table: Any, last: bool, picked: Picked, action_space: Space, jpeg: bool, notes: Notes
 ) -> Rows:
-    infos = arrow.parts(table, "infos") if "infos" in table.schema.names else {}
+    infos = arrow.fields(arrow.column(table, "infos")) if "infos" in table.schema.names else {}
     if last:
         _note_infos(list(infos), notes)
 
@@ -188,7 +189,7 @@ def _arrow_rows(
         return arrow.numbers(column).reshape(len(column), *(space.shape or ()))
 
     is_dict = isinstance(picked.space_as_stored, Fields)
-    obs = picked.take(arrow.parts(table, "observations") if is_dict else table, get)
+    obs = picked.take(arrow.fields(arrow.column(table, "observations")) if is_dict else table, get)
     column = arrow.column(table, "actions")
     if arrow.is_struct(column):  # a part of a Tuple
         fields = arrow.fields(column)
@@ -258,6 +259,6 @@ def _json(metadata: Mapping[str, Any], name: str) -> dict[str, Any] | None:
     return value
 
 
-FORMAT = Format(found, read, write, losses, folder=True, dicts=True)
+FORMAT = Format(found, read, write, losses, folder=True, dicts=True, read_options=("obs_keys",))
 ARROW = replace(FORMAT, found=lambda path: False, write=partial(write, layout="arrow"))  # noqa: ARG005
 """Writes the Arrow layout; `FORMAT` reads both."""

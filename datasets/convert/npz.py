@@ -36,7 +36,6 @@ def found(path: Path) -> bool:
 @contextmanager
 def read(
     path: Path,
-    keys: Sequence[str],  # noqa: ARG001
     notes: Notes,
     columns: Sequence[str] = (),
     *,

@@ -26,16 +26,16 @@ def found(path: Path) -> bool:
 
 
 @contextmanager
-def read(path: Path, keys: Sequence[str], notes: Notes) -> Iterator[Recording]:
+def read(path: Path, notes: Notes, obs_keys: Sequence[str] = ()) -> Iterator[Recording]:
     with DemoReader(path) as reader:
-        picked = Picked(reader.info.observation_space, keys, notes)
+        picked = Picked(reader.info.observation_space, obs_keys, notes)
 
         def taken(piece: Trajectory) -> Trajectory:
             return replace(piece, obs=picked.take(piece.obs, lambda rows, name, _: rows[name]))
 
         def episodes(numbers: Iterable[int] = range(len(reader))) -> Iterator[Episode]:
             for number in numbers:
-                yield map(taken, reader.pieces(number)) if keys else reader.pieces(number)
+                yield map(taken, reader.pieces(number)) if obs_keys else reader.pieces(number)
 
         info = picked.described(reader.info)
         masks = {name: partial(episodes, chosen.tolist()) for name, chosen in reader.masks().items()}
@@ -55,5 +55,6 @@ FORMAT = Format(
     dicts=True,
     without_actions=True,
     kept=(*TEXTS, "states"),
+    read_options=("obs_keys",),
     write_options=("compression", "fps"),
 )

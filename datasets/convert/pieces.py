@@ -125,18 +125,17 @@ def within(most: Most, episodes: Iterable[Episode]) -> Iterator[Episode]:
     """Pass the episodes on. Raises InputError if they have more steps or bytes than a data set of its size can hold."""
     steps = nbytes = 0
 
-    def counted(pieces: Episode) -> Episode:
+    def counted(piece: Trajectory) -> Trajectory:
         nonlocal steps, nbytes
-        for piece in pieces:
-            steps += len(piece)
-            nbytes += piece.obs.nbytes + piece.actions.nbytes
-            if steps > most.steps or nbytes > most.nbytes:
-                raise InputError(
-                    f"it has {steps} steps of {nbytes} bytes or more, which files of its size can't hold"
-                )
-            yield piece
+        steps += len(piece)
+        nbytes += piece.obs.nbytes + piece.actions.nbytes
+        if steps > most.steps or nbytes > most.nbytes:
+            raise InputError(
+                f"it has {steps} steps of {nbytes} bytes or more, which files of its size can't hold"
+            )
+        return piece
 
-    return map(counted, episodes)
+    return (map(counted, pieces) for pieces in episodes)
 
 
 def pieces_of(trajectory: Trajectory) -> Episode:

@@ -67,14 +67,13 @@ class Format:
     """A format of data sets; each has a module.
 
     found    (path) -> whether an existing path holds this format; must be cheap
-    read     (path, keys, notes, **options) opens it; `keys` are the observations to take if there are several. Notes
-             fill while episodes are read
+    read     (path, notes, **options) opens it; notes fill while episodes are read
     write    (path, info, episodes, labelled, **options) writes to a path that does not exist, or an empty folder;
              `labelled` episodes have `expert_actions`
-    losses   (info, labelled) -> one line for everything that writing would lose. Raises InputError if the format can't
-             hold such data
+    losses   (info, labelled) -> one line for everything that writing would lose; called before `write`. Raises
+             InputError if the format can't hold such data
     folder   a data set is a folder, not a file
-    dicts    its observations have names, and it holds Dict observations
+    dicts    it holds Dict observations
     without_actions   it can be written without actions
     kept     texts of episodes that it keeps, and "states" if it keeps those of the simulator
     read_options, write_options   options of `convert` that it takes, of those that not every format does

@@ -17,7 +17,8 @@ from imitate.datasets.convert import hdf5
 from imitate.datasets.convert.foreign import Notes, refused
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked, side_by_side, spans
 from imitate.datasets.convert.recording import Format, Recording, wide
-from imitate.datasets.convert.robomimic_texts import GYM, Texts, json_object, state_size
+from imitate.datasets.convert.robomimic_texts import GYM, Texts, state_size
+from imitate.datasets.storage.columns import row_bytes
 from imitate.datasets.storage.schema import TEXTS, DemoInfo, info_from_plain, info_to_plain
 from imitate.envs.fields import Fields, from_parts, leaves, part_of
 from imitate.envs.spaces import Array, Space
@@ -38,19 +39,21 @@ def found(path: Path) -> bool:
 
 
 @contextmanager
-def read(path: Path, keys: Sequence[str], notes: Notes, *, clip: bool = False) -> Iterator[Recording]:
-    """Observations are those of `keys`, or all: vectors are concatenated by name, and pictures with others are a Dict.
+def read(
+    path: Path, notes: Notes, obs_keys: Sequence[str] = (), *, clip: bool = False
+) -> Iterator[Recording]:
+    """Observations are those of `obs_keys`, or all: vectors are concatenated by name, pictures with others are a Dict.
     Our own files come back as they were. Actions outside of [-1, 1] are refused unless the caller clips them."""
     with hdf5.open_hdf5(path) as file, refused(path):
         data = hdf5.group(file, "data")
-        arguments = json_object(hdf5.text(data, "env_args"))
-        stored = json_object(hdf5.text(data, "imitate"))
+        arguments = hdf5.json_object(data, "env_args")
+        stored = hdf5.json_object(data, "imitate")
         info = info_from_plain(stored, path) if stored else None
-        if keys and info is not None and isinstance(info.observation_space, Fields):
+        if obs_keys and info is not None and isinstance(info.observation_space, Fields):
             info = None  # a part of it
         names = sorted((name for name in data if name.startswith("demo_")), key=_number)
         shown = hdf5.group(hdf5.group(data, names[0]), "obs") if names else None
-        chosen = [] if shown is None else _chosen(shown, keys)
+        chosen = [] if shown is None else _chosen(shown, obs_keys)
         space = _space(shown, chosen) if info is None else info.observation_space
         masks = {name: hdf5.texts(file["mask"], name) for name in file["mask"]} if "mask" in file else {}
         is_gym = arguments.get("type") == GYM
@@ -108,9 +111,8 @@ def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
     return ["simulator states are not known: robomimic can train and evaluate, not play back from states"]
 
 
-def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: bool) -> None:
+def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: bool) -> None:  # noqa: ARG001
     """Observations are called `flat`, as in robomimic's own EnvGym, or `image`; a Dict's parts have their own names."""
-    losses(info, labelled)
     with hdf5.create_hdf5(path) as file:
         data = file.create_group("data")
         arguments = {"env_name": bare_id(info.env_id), "type": GYM, "env_kwargs": dict(info.env_kwargs)}
@@ -194,7 +196,7 @@ def _parts(
     }
     if "terminated" not in demo.attrs:
         notes["all episodes count as truncated: `dones` marks both success and the last step"] += 1
-    step_bytes = sum(map(hdf5.row_bytes, [*columns.values(), *(hdf5.dataset(obs, name) for name in chosen)]))
+    step_bytes = sum(map(row_bytes, [*columns.values(), *(hdf5.dataset(obs, name) for name in chosen)]))
     for start, stop in spans(steps, step_bytes):
         rows = flags | {name: hdf5.array(column, start, stop) for name, column in columns.items()}
         if stated:
@@ -246,4 +248,6 @@ def _number(name: str) -> tuple[int, str]:
     return (int(digits) if digits.isdecimal() and len(digits) < 10 else 1 << 40, name)
 
 
-FORMAT = Format(found, read, write, losses, dicts=True, kept=(*TEXTS, "states"), read_options=("clip",))
+FORMAT = Format(
+    found, read, write, losses, dicts=True, kept=(*TEXTS, "states"), read_options=("obs_keys", "clip")
+)

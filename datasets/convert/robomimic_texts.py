@@ -10,9 +10,8 @@ import h5py
 
 from imitate.datasets.convert import hdf5
 from imitate.datasets.convert.foreign import Notes
-from imitate.errors import InputError
 
-__all__ = ["GYM", "Texts", "json_object", "state_size"]
+__all__ = ["GYM", "Texts", "state_size"]
 
 GYM = 2  # robomimic.envs.env_base.EnvType.GYM_TYPE
 
@@ -53,12 +52,3 @@ def state_size(data: h5py.Group, names: Sequence[str], notes: Notes) -> int:
     if len(shapes) > 1:
         notes["states of the simulator are left out, since not all demonstrations have as many numbers"] += 1
     return shapes.pop() if len(shapes) == 1 else 0
-
-
-def json_object(value: str | None) -> dict[str, Any]:
-    """The JSON object that a text holds; {} if there is none. Raises InputError if the text is no JSON."""
-    try:
-        data = json.loads(value or "{}")
-    except (ValueError, RecursionError):
-        raise InputError("its env_args are no JSON; restore it or make it again") from None
-    return data if isinstance(data, dict) else {}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from imitate.datasets.storage.columns import Column
+from imitate.datasets.storage.columns import Column, row_bytes
 from imitate.datasets.trajectory import Transitions, tensor_of
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
@@ -46,7 +46,7 @@ class Steps:
     def nbytes(self, steps: int, rows: int) -> int:
         """The bytes that this many steps and rows of observations take."""
         return sum(
-            _row_bytes(array) * (rows if name == "obs" else steps) for name, array in self._data.items()
+            row_bytes(array) * (rows if name == "obs" else steps) for name, array in self._data.items()
         )
 
     def reserve(self, steps: int, rows: int) -> None:
@@ -96,8 +96,8 @@ class Steps:
     def field_bytes(self, field: Field) -> int:
         """Bytes of one step, once gathered."""
         if field == "obs" or field == "next_obs":
-            return self._stack * _row_bytes(self._data["obs"])
-        return _row_bytes(self._data[self._source(field)])
+            return self._stack * row_bytes(self._data["obs"])
+        return row_bytes(self._data[self._source(field)])
 
     def minibatches(
         self, order: Array, batch_size: int, fields: Sequence[Field], budget: int
@@ -278,7 +278,3 @@ def _runs(episodes: Array) -> list[tuple[int, int]]:
 def _steps_of(table: Array, start: int, stop: int) -> tuple[int, int]:
     """Range of the steps of the episodes [start, stop)."""
     return int(table["start"][start]), int(table["start"][stop - 1] + table["length"][stop - 1])
-
-
-def _row_bytes(array: Array) -> int:
-    return array.dtype.itemsize * int(np.prod(array.shape[1:], dtype=np.int64))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from imitate.datasets.storage.schema import DemoInfo
 from imitate.envs.numbers import Array, all_finite
 from imitate.errors import InputError
 
-__all__ = ["LARGEST_EPISODE", "PIECE_BYTES", "Column", "read_columns"]
+__all__ = ["LARGEST_EPISODE", "PIECE_BYTES", "Column", "read_columns", "row_bytes"]
 
 _READ_BYTES = 1 << 22
 LARGEST_EPISODE = 1 << 30
@@ -24,6 +25,11 @@ LARGEST_EPISODE = 1 << 30
 PIECE_BYTES = 1 << 25
 """Size of the pieces, in bytes over all columns, in which long episodes are read and converted."""
 _CACHED = 1 << 20  # bytes; smaller chunks are cached by HDF5 itself
+
+
+def row_bytes(rows: Any) -> int:
+    """Bytes of a row of an array or a dataset (n, *shape)."""
+    return int(rows.dtype.itemsize) * math.prod(rows.shape[1:])
 
 
 class Column:
