@@ -133,17 +133,12 @@ def subsample(
         raise InputError(f"wanted either every or pairs, at least 1, got {every} and {pairs}")
     check_seed(seed)
     with DemoReader(sources) as reader:
-        if every is not None:
-            within = np.arange(reader.num_steps) - np.repeat(reader.table["start"], reader.lengths)
-            steps = np.flatnonzero(within % every == 0)
+        steps = np.arange(reader.num_steps)
+        if every is None:
+            steps = _draw(steps, pairs or 0, seed)
         else:
-            if (pairs or 0) > reader.num_steps:
-                raise InputError(
-                    f"{pairs} pairs were asked for, there are {reader.num_steps} steps: ask for less"
-                )
-            steps = np.sort(np.random.default_rng(seed).choice(reader.num_steps, pairs, replace=False))
-        info = replace(reader.info, seed=None)
-        save(out, info, _pieces(reader, steps), expert_actions=reader.has_expert_actions)
+            steps = steps[(steps - np.repeat(reader.table["start"], reader.lengths)) % every == 0]
+        _save_steps(out, reader, steps)
 
 
 def shown(
@@ -168,9 +163,14 @@ def drawn(reader: DemoReader, pairs: int, seed: int, episodes: Array | None = No
     steps = np.concatenate(
         [np.arange(start, start + length) for start, length in zip(starts, lengths, strict=True)]
     )
+    return _picked(reader, _draw(steps, pairs, seed))
+
+
+def _draw(steps: Array, pairs: int, seed: int) -> Array:
+    """`pairs` of the steps at random, sorted. Raises InputError if there are fewer."""
     if pairs > len(steps):
         raise InputError(f"{pairs} pairs were asked for, the demonstrations have {len(steps)}: ask for fewer")
-    return _picked(reader, np.sort(np.random.default_rng(seed).choice(steps, pairs, replace=False)))
+    return np.sort(np.random.default_rng(seed).choice(steps, pairs, replace=False))
 
 
 def thinned(reader: DemoReader, every: int, episodes: Array | None = None) -> DemoReader:
@@ -195,13 +195,13 @@ def _picked(reader: DemoReader, picked: Array) -> DemoReader:
     # An open file stays readable after it was removed. Windows can't remove it, and leaves it to its temporary folder.
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         path = Path(folder) / "pairs.h5"
-        save(
-            path,
-            replace(reader.info, seed=None),
-            _pieces(reader, picked),
-            expert_actions=reader.has_expert_actions,
-        )
+        _save_steps(path, reader, picked)
         return DemoReader(path)
+
+
+def _save_steps(out: str | Path, reader: DemoReader, steps: Array) -> None:
+    info = replace(reader.info, seed=None)
+    save(out, info, _pieces(reader, steps), expert_actions=reader.has_expert_actions)
 
 
 def _save_episodes(
