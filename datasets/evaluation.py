@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from imitate.datasets.play import RandomPolicy, scores
+from imitate.datasets.play import scores
 from imitate.datasets.trajectory import Policy
 from imitate.envs.make import Env, make_env
 from imitate.envs.seeds import TEST_SEED, episode_seeds
@@ -21,7 +21,7 @@ from imitate.envs.stepping import Score
 from imitate.envs.vec import SyncVecEnv, VecEnv
 from imitate.errors import InputError, check_whole
 
-__all__ = ["Evaluation", "RandomPolicy", "evaluate", "play"]
+__all__ = ["Evaluation", "evaluate", "play"]
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,7 @@ def convert(
         lost = target.losses(info, recording.labelled)
         fitting = fitted(recording, info, notes, clip=clip)
         counts = Counter[str]()
-        counted = _counted(_keeping(target.kept, fitting, notes), counts)
+        counted = _counted((_kept(target.kept, pieces, notes) for pieces in fitting), counts)
         guessed = _guessed(recording, info.env_id)
         seen = Outliers(counted)
         watched = bool(guessed) and info.has_actions and isinstance(info.action_space, spaces.Box)
@@ -267,13 +267,8 @@ def _not_empty(episodes: Iterable[Episode], source: Path) -> Iterator[Episode]:
     return itertools.chain([first], stream)
 
 
-def _keeping(kept: Sequence[str], episodes: Iterable[Episode], notes: Notes) -> Iterator[Episode]:
-    """The episodes without the texts and states that the target can't hold; masks are noted elsewhere."""
-    for pieces in episodes:
-        yield _kept(kept, pieces, notes)
-
-
 def _kept(kept: Sequence[str], pieces: Episode, notes: Notes) -> Episode:
+    """An episode without the texts and states that the target can't hold; masks are noted elsewhere."""
     lost: dict[str, None] = {}
     for piece in pieces:
         texts = [name for name in TEXTS if name in piece.info and name not in kept]

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import errno
+import io
+import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from imitate.envs.spaces import Array
 from imitate.errors import InputError, one_line, pip_install
 
-__all__ = ["Most", "Notes", "most", "needs", "refused"]
+__all__ = ["Most", "Notes", "most", "needs", "pictures_of", "refused"]
+
+_LARGEST_IMAGE = 1 << 26  # pixels
 
 Notes = Counter[str]
 """Lines about what was lost or guessed, and how often."""
@@ -41,6 +49,20 @@ def most(path: Path) -> Most:
     film = sum(file.stat().st_size for file in files if file.suffix == ".mp4")
     # Deflate expands one byte to at most 1,032. A frame of a still film takes about 50 bytes.
     return Most(1000 + size // 16, 1_000_000 + 16 * size, (256 << 20) + 1100 * size + 20_000 * film)
+
+
+def pictures_of(files: Sequence[bytes], shape: Sequence[int], formats: list[str]) -> Array:
+    """Image files as pictures (n, *shape) uint8. Raises InputError for one of another size."""
+    from PIL import Image
+
+    pictures = np.empty((len(files), *shape), np.uint8)
+    for number, data in enumerate(files):
+        with Image.open(io.BytesIO(data), formats=formats) as image:
+            size = (image.height, image.width)
+            if size != tuple(shape[:2]) or math.prod(size) > _LARGEST_IMAGE:
+                raise InputError(f"an image has {image.size} pixels, wanted {tuple(shape)}")
+            pictures[number] = np.asarray(image.convert("RGB") if len(shape) == 3 else image)
+    return pictures
 
 
 class refused:

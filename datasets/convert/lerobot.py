@@ -5,7 +5,6 @@ The format has no place for final observations; our own writer stores them in an
 
 from __future__ import annotations
 
-import io
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from imitate.datasets.convert import arrow, video_files
-from imitate.datasets.convert.foreign import Notes, refused
+from imitate.datasets.convert.foreign import Notes, pictures_of, refused
 from imitate.datasets.convert.lerobot_layout import (
     DATA_PATH,
     FINAL,
@@ -212,7 +211,8 @@ class _Rows:
     def _column(self, batch: Any, name: str) -> Array:
         column = arrow.column(batch, name)
         if self._features.get(name, {}).get("dtype") == "image":
-            return _images(arrow.fields(column)["bytes"].to_pylist(), self._features[name]["shape"])
+            files = arrow.fields(column)["bytes"].to_pylist()
+            return pictures_of(files, self._features[name]["shape"], ["PNG", "JPEG"])
         rows = arrow.numbers(column)
         # A feature of shape (1,) is stored as plain numbers.
         return rows.reshape(len(rows), *self._features[name]["shape"]) if name in self._features else rows
@@ -273,18 +273,6 @@ def _final_row(stored: Array, obs: Array) -> Array:
     if stored.dtype != np.uint8 or stored.size != obs.dtype.itemsize:
         raise InputError(f"a final observation has {stored.size} bytes, wanted {obs.dtype.itemsize}")
     return np.ascontiguousarray(stored).view(obs.dtype)
-
-
-def _images(files: list[bytes], shape: Sequence[int]) -> Array:
-    from PIL import Image
-
-    images = np.empty((len(files), *shape), np.uint8)
-    for number, data in enumerate(files):
-        with Image.open(io.BytesIO(data), formats=["PNG", "JPEG"]) as image:
-            if (image.height, image.width) != tuple(shape[:2]):
-                raise InputError(f"an image has {image.size} pixels, wanted {tuple(shape)}")
-            images[number] = np.asarray(image.convert("RGB"))
-    return images
 
 
 FORMAT = Format(

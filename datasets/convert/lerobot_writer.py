@@ -53,11 +53,10 @@ def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
             )
     if info.fps % 1:
         raise InputError(f"LeRobot's frames a second are whole, these are {info.fps}: say another --fps")
-    said, unknown = [], {}
-    if not info.fps and (rate := _render_fps(info)):
-        said = [f"frames a second are {rate}, the render_fps of {info.env_id} (--fps says others)"]
-    elif not info.fps:
-        unknown = {f"{_FPS}": "frames a second (--fps)"}
+    rate = info.fps or _render_fps(info)
+    guess = f"frames a second are {rate}, the render_fps of {info.env_id} (--fps says others)"
+    said = [guess] if rate and not info.fps else []
+    unknown = {} if rate else {str(_FPS): "frames a second (--fps)"}
     unknown |= {} if info.has_texts else {"the environment's id": "tasks"}
     if not unknown:
         return said
@@ -131,13 +130,13 @@ class _Writer:
         number, length = self.episodes, 0
         if self._bytes >= _FILE_BYTES:
             self._file, self._bytes = self._file + 1, 0
-        place = divmod(self._file, CHUNK)
+        place, video = divmod(self._file, CHUNK), numbered(*divmod(number, CHUNK), ".mp4")
         stats = {name: Stats() for name in self.features}
         with ExitStack() as stack:
             films = {
                 name: stack.enter_context(
                     video_files.writing(
-                        self._video(name, number), self._observed[name][1].shape or (), self.fps
+                        self._path / "videos" / name / video, self._observed[name][1].shape or (), self.fps
                     )
                 )
                 for name in self.videos
@@ -188,10 +187,6 @@ class _Writer:
         for name, one in stats.items():
             row |= {f"stats/{name}/{key}": value for key, value in one.plain().items()}
         return row
-
-    def _video(self, name: str, number: int) -> Path:
-        """The path of an episode's video."""
-        return self._path / "videos" / name / numbered(*divmod(number, CHUNK), ".mp4")
 
     def _task(self, episode: Trajectory) -> str:
         """The text of an episode's task, or the environment's id."""

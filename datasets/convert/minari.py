@@ -17,14 +17,14 @@ import numpy as np
 
 from imitate.datasets.convert import arrow, hdf5
 from imitate.datasets.convert.ends import as_flags
-from imitate.datasets.convert.foreign import Notes, refused
-from imitate.datasets.convert.minari_spaces import Picked, images_of, is_image, space_of
+from imitate.datasets.convert.foreign import Notes, pictures_of, refused
+from imitate.datasets.convert.minari_spaces import Picked, is_image, space_of
 from imitate.datasets.convert.minari_writer import env_spec, store, write
 from imitate.datasets.convert.pieces import Episode, Rows, assembled, marked, spans
 from imitate.datasets.convert.recording import Format, Recording
 from imitate.datasets.storage.columns import row_bytes
 from imitate.datasets.storage.schema import DemoInfo, info_from_plain
-from imitate.envs.fields import Fields, Space
+from imitate.envs.fields import Array, Fields, Space
 from imitate.envs.make import is_installed
 from imitate.envs.spaces import multi_discrete
 from imitate.errors import InputError, one_line
@@ -138,7 +138,7 @@ def _hdf5_parts(episode: h5py.Group, infos: Any, picked: Picked, jpeg: bool) -> 
             if isinstance(space, Fields):
                 return hdf5.group(parent, name)
             if jpeg and is_image(space):
-                return images_of(list(_jpegs(parent, name)[start:end]), space)
+                return _decoded(_jpegs(parent, name)[start:end], space)
             return hdf5.array(hdf5.rows_of(parent, name, steps + 1), start, end)
 
         rows = {name: hdf5.array(column, start, stop) for name, column in columns.items()}
@@ -153,6 +153,12 @@ def _jpegs(parent: h5py.Group, name: str) -> h5py.Dataset:
     if not isinstance(found, h5py.Dataset) or found.ndim not in (1, 2):
         raise InputError(f"{name} are no JPEG images")
     return found
+
+
+def _decoded(rows: Iterable[Any], space: Space) -> Array:
+    """JPEG files, each bytes or an array of them, to images (n, *shape)."""
+    files = [row if isinstance(row, bytes) else np.asarray(row, np.uint8).tobytes() for row in rows]
+    return pictures_of(files, space.shape or (), ["JPEG"])
 
 
 def _from_arrow(
@@ -185,7 +191,7 @@ def _arrow_rows(
         if isinstance(space, Fields):
             return arrow.fields(column)
         if jpeg and is_image(space):
-            return images_of(column.to_pylist(), space)
+            return _decoded(column.to_pylist(), space)
         return arrow.numbers(column).reshape(len(column), *(space.shape or ()))
 
     is_dict = isinstance(picked.space_as_stored, Fields)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,9 +18,7 @@ from imitate.envs.selected import Selection
 from imitate.envs.spaces import space_from_json, space_to_json
 from imitate.errors import InputError
 
-__all__ = ["Picked", "images_of", "is_image", "space_of", "space_to_text"]
-
-_LARGEST_IMAGE = 1 << 26
+__all__ = ["Picked", "is_image", "space_of", "space_to_text"]
 
 
 class Picked:
@@ -71,23 +68,6 @@ class Picked:
             raise InputError(f"its observations have {sorted(lengths)} rows, wanted equally many")
         rows: Array = in_rows(space, parts, (lengths.pop(),))
         return rows
-
-
-def images_of(rows: list[Any], space: Space) -> Array:
-    """JPEG files to images (T+1, *shape)."""
-    from PIL import Image
-
-    images = np.empty((len(rows), *(space.shape or ())), np.uint8)
-    for number, row in enumerate(rows):
-        data = row if isinstance(row, bytes) else np.asarray(row, np.uint8).tobytes()
-        with Image.open(io.BytesIO(data), formats=["JPEG"]) as image:
-            if (
-                image.width * image.height > _LARGEST_IMAGE
-                or (image.height, image.width) != images.shape[1:3]
-            ):
-                raise InputError(f"an image has {image.size} pixels, wanted {images.shape[1:]}")
-            images[number] = np.asarray(image)
-    return images
 
 
 def is_image(space: Space) -> bool:

@@ -29,7 +29,7 @@ _CACHED = 1 << 20  # bytes; smaller chunks are cached by HDF5 itself
 
 def row_bytes(rows: Any) -> int:
     """Bytes of a row of an array or a dataset (n, *shape)."""
-    return int(rows.dtype.itemsize) * math.prod(rows.shape[1:])
+    return int(rows.dtype.itemsize * math.prod(rows.shape[1:]))
 
 
 class Column:
