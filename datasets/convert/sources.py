@@ -18,7 +18,7 @@ __all__ = ["SUFFIXES", "in_our_format", "is_spec", "source_path", "store_path"]
 logger = logging.getLogger(__name__)
 
 _LARGEST_DOWNLOAD = 32 << 30  # bytes
-_READ = 8
+_READ = 9
 """Version of the reading code; it is increased when reading changes, so that older copies are not used."""
 
 SUFFIXES = (".parquet", ".arrow", ".json", ".mp4", ".h5", ".hdf5", ".npz", ".csv")
