@@ -15,8 +15,6 @@ __all__ = ["plain_output", "printable", "quiet_pygame", "raw"]
 
 # C0 and C1 controls except tab and line feed, and marks that change the direction of text.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-_CURSOR = re.compile(r"(\r|\n|\x1b\[\d*[AFJ])+")
-"""Cursor movements, which progress bars and tables write on their own."""
 
 
 def printable(text: str) -> str:
@@ -32,14 +30,14 @@ class _Plain:
         self.stream = stream
 
     def write(self, text: str) -> int:
-        return self.stream.write(text if _CURSOR.fullmatch(text) else printable(text))
+        return self.stream.write(printable(text))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
 
 
 def raw(stream: TextIO) -> TextIO:
-    """The stream below, for colours of our own."""
+    """The stream below, for colours and cursor movements of our own."""
     return stream.stream if isinstance(stream, _Plain) else stream
 
 

@@ -12,6 +12,7 @@ from recordings import INFO, trajectory
 from tqdm import tqdm
 
 from imitate.cli import main
+from imitate.compare.execute.watch import Screen
 from imitate.datasets import DemoWriter
 from imitate.terminal import plain_output, printable
 
@@ -54,10 +55,20 @@ def test_control_characters_in_a_column_name_are_escaped(
     assert "\x1b" not in said
 
 
-def test_progress_bars_still_move_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_text_of_cursor_movements_alone_is_escaped_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that is called `\\x1b[2J` would clear the screen."""
     with plain_output():
+        print("\x1b[2J")
+        print("\r\n\x1b[3A")
+    assert capsys.readouterr().out == "\\x1b[2J\n\r\n\\x1b[3A\n"
+
+
+def test_progress_bars_and_tables_still_move_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    with plain_output():
+        screen = Screen(sys.stderr)
+        screen.live = True
         for _ in tqdm(range(2), file=sys.stderr, desc="inner"):
-            sys.stderr.write("\x1b[2F\x1b[J")
+            screen.show([])
     said = capsys.readouterr().err
     assert "\rinner" in said
     assert "\x1b[2F\x1b[J" in said

@@ -20,6 +20,7 @@ from imitate.compare.plan.suite import Suite, is_suite
 from imitate.compare.statistics.job_results import MetricsRow, References, Result, Runs
 from imitate.errors import InputError
 from imitate.files import read_json
+from imitate.terminal import raw
 
 __all__ = ["REFRESH_SECONDS", "Screen", "State", "states", "summary", "table", "watch"]
 
@@ -127,7 +128,7 @@ class Screen:
 
     def clear(self) -> None:
         if self._lines:
-            self.stream.write(f"\x1b[{self._lines}F\x1b[J")
+            raw(self.stream).write(f"\x1b[{self._lines}F\x1b[J")
             self._lines = 0
 
     def keep(self) -> None:
