@@ -19,6 +19,7 @@ import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
 from imitate.errors import LARGEST
+from imitate.terminal import printable
 
 __all__ = ["Offers", "Option", "Rare", "as_dataclass", "options_of", "options_of_config"]
 
@@ -166,7 +167,7 @@ class Option:
             help=self.text.rstrip("."),
             metavar=self.metavar,
             help_behavior_hint=lambda label: (
-                "" if label in _UNSAID else f"(default: {_LONG.sub(_short, label)})"
+                "" if label in _UNSAID else f"(default: {printable(_LONG.sub(_short, label))})"
             ),
         )
         # What is said where it is declared comes last and counts.

@@ -55,6 +55,19 @@ def test_control_characters_in_a_column_name_are_escaped(
     assert "\x1b" not in said
 
 
+def test_help_escapes_the_settings_of_a_config(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")  # on one line
+    config = tmp_path / "config.toml"
+    config.write_text('algorithm = "bc"\nenv_id = "CartPole-v1"\ndemos = "\\u001b[2J"\n')
+    with pytest.raises(SystemExit, match="0"):
+        main(["train", "--config", str(config), "--help"])
+    said = capsys.readouterr().out
+    assert r"\x1b[2J" in said
+    assert "\x1b[2J" not in said
+
+
 def test_a_text_of_cursor_movements_alone_is_escaped_too(capsys: pytest.CaptureFixture[str]) -> None:
     """A file that is called `\\x1b[2J` would clear the screen."""
     with plain_output():
