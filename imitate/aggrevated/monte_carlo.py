@@ -147,8 +147,9 @@ class MonteCarlo:
 
     def ask(self, obs: Array) -> Array:
         """The expert's deterministic actions, counted."""
+        actions = self._ask(obs)
         self.expert_queries += len(obs)
-        return self._ask(obs)
+        return actions
 
     def _spend(self, envs: VecEnv) -> None:
         steps = int(envs.running.sum())

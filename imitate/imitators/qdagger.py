@@ -53,7 +53,7 @@ class Teacher:
     """A `Tutor` of DQN: an expert's action values, or else its actions.
 
     weight   factor of the loss
-    queries  observations that the expert was asked for
+    queries  observations that the expert answered
     """
 
     def __init__(
@@ -70,8 +70,9 @@ class Teacher:
 
     def act(self, obs: Array) -> Array:
         """The expert's actions (B,) for observations (B, *obs_shape)."""
+        actions = self._act(obs)
         self.queries += len(obs)
-        return np.asarray(self._act(obs))
+        return actions
 
     @torch.no_grad()
     def columns(self, q_net: QNet, obs: Array, prepared: Tensor) -> Batch:
@@ -82,8 +83,8 @@ class Teacher:
             temperature = self._in_units_of(values)
             teacher = F.one_hot(actions, values.shape[-1]).float()
         else:
-            self.queries += len(obs)
             values = self._oracle.q_all(torch.from_numpy(obs)) * self._oracle.reward_scale
+            self.queries += len(obs)
             temperature = self._in_units_of(values)
             teacher = (values / temperature).softmax(-1)
         temperatures = torch.full((len(obs),), temperature, device=prepared.device)

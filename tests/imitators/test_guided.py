@@ -123,6 +123,16 @@ def test_the_replay_keeps_each_experts_answer_beside_its_observation(n_step: int
         torch.testing.assert_close(told[:, 1], -batch[obs])
 
 
+def test_a_question_that_the_expert_does_not_answer_is_no_query() -> None:
+    def fail(obs: Array) -> Array:
+        raise ConnectionError(f"no answer to {len(obs)}")
+
+    learner = Guided(small(**HARDLY), envs=envs_of(), expert=[half, fail], seed=0)
+    with pytest.raises(InputError, match="no answer to 2"):
+        learner.step()
+    assert learner.expert_queries == 0
+
+
 def test_a_state_is_asked_about_once() -> None:
     asked = []
 

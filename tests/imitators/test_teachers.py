@@ -117,6 +117,17 @@ def test_each_teacher_is_asked_once_in_every_state(tmp_path: Path) -> None:
         assert student.expert_queries == 880
 
 
+def test_a_question_that_one_teacher_does_not_answer_is_no_query(tmp_path: Path) -> None:
+    def fail(obs: Array) -> Array:
+        raise ConnectionError(f"no answer to {len(obs)}")
+
+    teachers = [NAMES_ZERO, Teacher(fail)]
+    with learning(tmp_path / "s.h5", DAgger, DAggerConfig(**SMALL), "Identity-v0", teachers) as student:
+        with pytest.raises(InputError, match="no answer to 400"):
+            student.step()
+        assert student.expert_queries == 0
+
+
 def test_the_action_of_highest_value_is_taken(tmp_path: Path) -> None:
     """A critic that is constant in the state."""
     with learning(

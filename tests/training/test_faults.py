@@ -152,6 +152,19 @@ def test_what_the_expert_answered_before_it_failed_is_kept_and_used(
         assert store.num_steps == 400
 
 
+@pytest.mark.parametrize("algorithm", ["dagger", "aggrevated", "aggrevated:aggrevate", "loki", "qdagger"])
+def test_a_question_that_the_expert_did_not_answer_is_no_query(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, algorithm: str
+) -> None:
+    monkeypatch.setattr(Oracle, "when", 39)
+    wanted, out = experiment(algorithm), tmp_path / "run"
+    with pytest.raises(InputError, match=r"make_expert raised ConnectionError"):
+        execute(wanted, out)
+    monkeypatch.setattr(Oracle, "when", np.inf)
+    assert execute(wanted, out, resume=True)
+    assert json.loads((out / "finished.json").read_text("utf-8"))["expert_queries"] == len(Oracle.asked)
+
+
 MIXED = {"iterations": 2, "alpha_schedule": "constant", "alpha_rate": 0.5, "alpha_per": "step"}
 """The learner acts half of the time, in roll-ins of the steps 1 to 200 and 201 to 400."""
 

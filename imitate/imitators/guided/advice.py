@@ -19,7 +19,7 @@ NOT_ASKED = 2.0
 
 
 class Experts:
-    """Asks K experts for their actions; `queries` counts the observations."""
+    """Asks K experts for their actions; `queries` counts the answered observations."""
 
     def __init__(self, experts: Sequence[Askable], policy: ActorPolicy) -> None:
         self.asks = [asking(expert, policy.action_space, who="the expert") for expert in experts]
@@ -32,8 +32,8 @@ class Experts:
 
     def __call__(self, obs: Array) -> Array:
         """Actions (N, K, D) in [-1, 1] for raw observations (N, *obs_shape)."""
-        self.queries += len(obs)
         actions = np.stack([ask(obs) for ask in self.asks], 1)
+        self.queries += len(obs)
         unit = self.policy.to_unit(torch.from_numpy(actions).to(self.policy.output.weight.device))
         return unit.clamp(-1.0, 1.0).cpu().numpy()
 

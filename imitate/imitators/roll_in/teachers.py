@@ -41,7 +41,7 @@ class Teacher:
     live     whether the expert must be asked about every state of a roll-in while it lasts, as a person who watches it
     critic   the expert's action values, learned from the store's steps; None: no critic is needed
     revises  whether labels change after they were given
-    queries  states that the expert was asked about
+    queries  states that the expert answered
     """
 
     revises = False
@@ -58,8 +58,8 @@ class Teacher:
 
     def act(self, obs: Array) -> Array:
         """The expert's actions (N, *action_shape)."""
-        self.queries += len(obs)
         actions = self._ask(obs)
+        self.queries += len(obs)
         if self.live:
             self._answers.append(actions)
         return actions
@@ -101,7 +101,7 @@ class Teacher:
 class Teachers:
     """K >= 2 experts as one source of labels, like `Teacher`.
 
-    asked   (K,) states that each expert was asked about; a state of a roll-in counts once
+    asked   (K,) states that each expert answered; a state of a roll-in counts once
     leader  who leads the roll-in: an expert's index, or K for the best one in each state
     """
 
@@ -148,15 +148,15 @@ class Teachers:
     def label(self, rollout: Rollout, turns: Array) -> Array:  # noqa: ARG002
         """Ask every expert in the roll-in's states; the actions (T, N, *action_shape) of those that are now best."""
         flat, shape = rollout.flat_obs, rollout.actions.shape
-        self.asked += len(flat)
         answers = self._all(flat)
+        self.asked += len(flat)
         best, _ = self._chosen(torch.from_numpy(flat).to(self._device), answers)
         labels: Array = best.cpu().numpy().astype(rollout.actions.dtype).reshape(shape)
         by_expert = [list(rollout.segments(answer.cpu().numpy().reshape(shape))) for answer in answers]
         for piece, *each in zip(rollout.segments(labels), *by_expert, strict=True):
-            self.asked += 0 if piece.terminated else 1
             here = torch.stack([torch.from_numpy(one.labels) for one in each]).to(self._device)
             self._remember(piece, here)
+            self.asked += 0 if piece.terminated else 1
         return labels
 
     def known(self, rollout: Rollout, turns: Array) -> tuple[Array, Array]:
