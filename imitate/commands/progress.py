@@ -9,14 +9,13 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from imitate.algorithms import find
-from imitate.errors import one_line
-from imitate.files import plain_json
+from imitate.errors import InputError
 from imitate.training.experiment import Experiment
+from imitate.training.log import validations
 
 if TYPE_CHECKING:
     from imitate.datasets.evaluation import Evaluation
@@ -38,23 +37,12 @@ def told(found: Evaluation) -> str:
     )
 
 
-class _Validated(msgspec.Struct, frozen=True):
-    """The fields that are read from a line of evaluations.jsonl."""
-
-    best: bool
-    env_steps: int
-    mean_return: float
-    distance: float | None = None
-
-
 def chosen(run: Path) -> str:
     """A line on the validation that chose the policy of a finished run; "" if none did."""
-    path = run / "evaluations.jsonl"
     try:
-        lines = path.read_bytes().splitlines() if path.is_file() else []
-        rows = [msgspec.convert(plain_json(line), _Validated) for line in lines]
-    except (ValueError, RecursionError) as error:
-        logger.warning("%s is damaged (%s): what it says is left out", path, one_line(error))
+        rows = validations(run)
+    except InputError as error:
+        logger.warning("%s; what it says is left out", error)
         return ""
     number = max((number for number, row in enumerate(rows, 1) if row.best), default=0)
     if not number:

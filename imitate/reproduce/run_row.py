@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from imitate.experts.sources import zoo_folders
+from imitate.training.log import validations
 
 __all__ = ["run_seed"]
 
@@ -29,11 +30,9 @@ def run_seed(commands: list[str], folder: Path) -> dict[str, Any]:
         left = _left_of(command, folder)
         output = _output(left, folder) if left else ""
     found: dict[str, Any] = {"commands": commands, "seconds": time.monotonic() - begin}
-    found |= {"cpu_seconds": _cpu_seconds() - cpu_begin, "curve": []}
     run = folder / "run"
-    if (validations := run / "evaluations.jsonl").exists():
-        rows = map(json.loads, validations.read_text("utf-8").splitlines())
-        found |= {"curve": [(row["env_steps"], row["mean_return"]) for row in rows]}
+    curve = [(row.env_steps, row.mean_return) for row in validations(run)]
+    found |= {"cpu_seconds": _cpu_seconds() - cpu_begin, "curve": curve}
     for facts in ("finished.json", "timing.json"):
         found |= _json(run / facts)
     if config := _json(run / "config.json"):

@@ -11,14 +11,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from imitate.errors import InputError
+import msgspec
+
+from imitate.errors import InputError, one_line
+from imitate.files import plain_json, read_bytes
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
-__all__ = ["Log", "append", "continued", "opened"]
+__all__ = ["Log", "Validated", "append", "continued", "opened", "validations"]
 
 logger = logging.getLogger(__name__)
+
+_LARGEST = 64 << 20  # bytes of an evaluations.jsonl
 
 
 class Log:
@@ -77,6 +82,32 @@ def continued(path: Path, size: int) -> Iterator[IO[bytes]]:
         file.truncate(whole)
         file.seek(whole)
         yield file
+
+
+class Validated(msgspec.Struct, frozen=True):
+    """The fields that are read from a line of evaluations.jsonl."""
+
+    best: bool
+    env_steps: int
+    mean_return: float
+    distance: float | None = None
+
+    @property
+    def score(self) -> float:
+        """The highest one chooses the policy: the return, or minus the distance from the demonstrations."""
+        return self.mean_return if self.distance is None else -self.distance
+
+
+def validations(run: Path) -> list[Validated]:
+    """The validations in a run's folder so far. Raises InputError if evaluations.jsonl is damaged or above 64 MiB."""
+    path = run / "evaluations.jsonl"
+    if not path.exists():
+        return []
+    lines = read_bytes(path, _LARGEST).splitlines()
+    try:
+        return [msgspec.convert(plain_json(line), Validated) for line in lines]
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is damaged: {one_line(error)}") from error
 
 
 def append(file: IO[bytes], row: Mapping[str, Any]) -> None:

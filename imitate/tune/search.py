@@ -17,9 +17,9 @@ from imitate.algorithms import find
 from imitate.envs.make import make_env
 from imitate.envs.seeds import draw_seed
 from imitate.errors import LARGEST, InputError, one_line, pip_install
-from imitate.files import atomic, lock, plain_json, read_json, write_json
+from imitate.files import atomic, lock, read_json, write_json
 from imitate.training.experiment import Experiment
-from imitate.training.log import continued
+from imitate.training.log import continued, validations
 from imitate.tune.ranges import nested, searched
 
 if TYPE_CHECKING:
@@ -149,12 +149,12 @@ def _returned(trial: optuna.Trial, run: Experiment, folder: Path, experts: Seque
 
     def report(_spent: int, _metrics: dict[str, float]) -> None:
         nonlocal told
-        scores = _scores(folder)
-        for step in range(told, len(scores)):
-            trial.report(scores[step], step)
-        if len(scores) > told and trial.should_prune():
+        rows = validations(folder)
+        for step in range(told, len(rows)):
+            trial.report(rows[step].score, step)
+        if len(rows) > told and trial.should_prune():
             raise optuna.TrialPruned
-        told = len(scores)
+        told = len(rows)
 
     try:
         if not execute(run, folder, experts=experts, progress=report):
@@ -163,19 +163,12 @@ def _returned(trial: optuna.Trial, run: Experiment, folder: Path, experts: Seque
         if not isinstance(error.__cause__, FloatingPointError):
             raise
         raise optuna.TrialPruned(str(error)) from error
-    if not (scores := _scores(folder)):
+    rows = validations(folder)
+    if not rows:
         raise InputError(
             f"a budget of {run.budget} steps is too small for a validation: give a larger --budget"
         )
-    return max(scores)
-
-
-def _scores(folder: Path) -> list[float]:
-    """By which a run's validations so far choose its policy."""
-    path = folder / "evaluations.jsonl"
-    lines = path.read_bytes().splitlines() if path.is_file() else []
-    rows = map(plain_json, lines)
-    return [-float(row["distance"]) if "distance" in row else float(row["mean_return"]) for row in rows]
+    return max(row.score for row in rows)
 
 
 def _ended(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:

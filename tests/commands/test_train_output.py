@@ -107,3 +107,13 @@ def test_a_bar_reaches_its_end_and_messages_do_not_break_it() -> None:
 def test_damaged_validations_of_a_resumed_run_are_left_out(tmp_path: Path, text: str) -> None:
     (tmp_path / "evaluations.jsonl").write_text(f"{text}\n", "latin-1")
     assert chosen(tmp_path) == ""
+
+
+def test_validations_larger_than_any_run_writes_are_not_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A sparse file of a stranger would fill the memory."""
+    with (tmp_path / "evaluations.jsonl").open("wb") as file:
+        file.truncate(1 << 28)
+    assert chosen(tmp_path) == ""
+    assert "has 268435456 bytes, over the limit" in caplog.text
