@@ -83,10 +83,6 @@ def tune(argv: list[str]) -> int:
         )
         print(f"imitate: {kept}go on with `{again}`", file=sys.stderr)
         raise
-    if best is None:
-        raise InputError(
-            "no trial came to its end, since learning diverged: hold --learning-rate at a smaller value"
-        )
     _print_best(best, experiment)
     return 0
 

@@ -37,6 +37,7 @@ _VALIDATIONS = 5  # of a trial
 _EPISODES = 5  # of each, at most, since validation is part of the budget
 _BEFORE_PRUNING = 5  # trials
 _SPARED = ("hidden", "activation")  # of a run that starts from a policy
+_REASON = "reason"  # why a trial failed, among the attributes that Optuna stores
 
 
 @dataclass(frozen=True)
@@ -68,16 +69,14 @@ def tune(
     *,
     held: Mapping[str, Any] | None = None,
     experts: Sequence[Expert] = (),
-) -> Best | None:
+) -> Best:
     """Search until the folder `out` holds so many trials; an earlier search there is continued.
 
     held      hyperparameters that keep their values
     experts   those that the experiment names, if they are loaded already
 
-    Returns None if no trial came to its end, since learning diverged.
-
     Raises KeyboardInterrupt at Ctrl-C, and InputError if Optuna is not installed, if `out` holds another search, if
-    nothing is left to search, and as `execute` does.
+    nothing is left to search, if no trial came to its end, and as `execute` does.
     """
     try:
         import optuna
@@ -107,7 +106,9 @@ def tune(
             study.optimize(objective, n_trials=1)
             _report(study, out)
             _write_best(study, base, out)
-        return _best(study, out)
+        if (best := _best(study, out)) is None:
+            raise InputError(f"no trial came to its end; the last one: {_said(_ended(study)[-1])}")
+        return best
 
 
 def _study(out: Path) -> optuna.Study:
@@ -137,7 +138,11 @@ def _study(out: Path) -> optuna.Study:
 
 
 def _returned(trial: optuna.Trial, run: Experiment, folder: Path, experts: Sequence[Expert]) -> float:
-    """The score of the run's best validation. Raises TrialPruned if it is among the worse half, or diverges."""
+    """The score of the run's best validation.
+
+    Raises TrialPruned if it is among the worse half, or if the trial fails: learning diverges, or every validation is
+    cut by the budget.
+    """
     import optuna
 
     from imitate.training.execute import execute
@@ -162,12 +167,14 @@ def _returned(trial: optuna.Trial, run: Experiment, folder: Path, experts: Seque
     except InputError as error:
         if not isinstance(error.__cause__, FloatingPointError):
             raise
-        raise optuna.TrialPruned(str(error)) from error
+        diverged = f"learning diverged ({error.__cause__}): hold --learning-rate at a smaller value"
+        trial.set_user_attr(_REASON, diverged)
+        raise optuna.TrialPruned from error
     rows = validations(folder)
     if not rows:
-        raise InputError(
-            f"a budget of {run.budget} steps is too small for a validation: give a larger --budget"
-        )
+        small = f"a budget of {run.budget} steps is too small for a validation: give a larger --budget"
+        trial.set_user_attr(_REASON, small)
+        raise optuna.TrialPruned
     return max(row.score for row in rows)
 
 
@@ -177,13 +184,17 @@ def _ended(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
     return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
 
 
-def _stopped(trial: optuna.trial.FrozenTrial) -> bool:
-    """True if it was stopped early."""
-    return trial.state.name == "PRUNED"
+def _said(trial: optuna.trial.FrozenTrial) -> str:
+    """The result of a trial in words."""
+    return f"{trial.value:.4g}" if _complete(trial) else str(trial.user_attrs.get(_REASON, "stopped early"))
+
+
+def _complete(trial: optuna.trial.FrozenTrial) -> bool:
+    return trial.state.name == "COMPLETE"
 
 
 def _best(study: optuna.Study, out: Path) -> Best | None:
-    complete = [each for each in _ended(study) if not _stopped(each)]
+    complete = [each for each in _ended(study) if _complete(each)]
     if not complete:
         return None
     best = max(complete, key=lambda each: float(each.value or 0.0))
@@ -207,9 +218,8 @@ def _at(settings: Any, name: str) -> Any:
 def _report(study: optuna.Study, out: Path) -> None:
     """Log the last trial."""
     last, best = _ended(study)[-1], _best(study, out)
-    result = "stopped early" if _stopped(last) else f"{last.value:.4g}"
     said = "" if best is None else f"; the best so far is trial {best.trial} with {best.score:.4g}"
-    logger.info("trial %d: %s%s", last.number, result, said)
+    logger.info("trial %d: %s%s", last.number, _said(last), said)
 
 
 def _write_best(study: optuna.Study, base: Experiment, out: Path) -> None:

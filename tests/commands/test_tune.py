@@ -48,6 +48,17 @@ class Interrupting(Identity):
 gym.register("Interrupting-v0", entry_point=Interrupting, kwargs={"continuous": True})
 
 
+class Lasting(Identity):
+    """Its episodes do not end in the first trial of a search, so that the budget cuts every validation."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        obs, reward, _, ends, info = super().step(action)
+        return obs, reward, False, ends and Path("search/trials/0001").exists(), info
+
+
+gym.register("Lasting-v0", entry_point=Lasting, kwargs={"continuous": True})
+
+
 def drawn() -> list[Any]:
     paths = sorted(Path("search/trials").glob("*/config.json"))
     return [json.loads(path.read_text("utf-8")) for path in paths]
@@ -146,6 +157,16 @@ def test_sigterm_says_how_to_go_on(
     with pytest.raises(SystemExit, match="143"):
         main([*command, "--trials", "2"])
     assert "imitate: go on with `imitate tune ppo" in capsys.readouterr().err
+
+
+def test_a_trial_without_a_whole_validation_does_not_end_the_search(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    command = [word.replace("ContinuousIdentity", "Lasting") for word in TUNE]
+    assert main([*command, "--trials", "2"]) == 0
+    said = [line for line in caplog.messages if line.startswith("trial 0: ")]
+    assert said == ["trial 0: a budget of 2000 steps is too small for a validation: give a larger --budget"]
+    assert "imitate: trial 1 has a return of" in capsys.readouterr().err
 
 
 def test_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
