@@ -23,8 +23,12 @@ __all__ = ["completion"]
 _SCRIPTS = {
     "bash": """\
 _imitate() {
-    local IFS=$'\\n'
-    COMPREPLY=($(imitate completion bash "${COMP_LINE:0:COMP_POINT}" 2>/dev/null))
+    local word
+    COMPREPLY=()
+    while IFS= read -r word; do
+        printf -v word %q "$word"
+        COMPREPLY+=("$word")
+    done < <(imitate completion bash "${COMP_LINE:0:COMP_POINT}" 2>/dev/null)
 }
 complete -o default -F _imitate imitate
 """,
@@ -77,10 +81,10 @@ def completion(
 def _split(line: str) -> list[str]:
     """The words of a line; the last one is being typed, and may be empty."""
     try:
-        words = shlex.split(line)
+        *before, last = shlex.split(f"{line}|")
     except ValueError:  # within quotes, there is nothing that we know
         return [line]
-    return [*words, ""] if not words or line[-1].isspace() else words
+    return [*before, last[:-1]]
 
 
 def _candidates(before: list[str], last: str) -> Iterable[str]:

@@ -68,9 +68,13 @@ def test_bash_sees_a_word_end_at_a_colon(capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 def test_bash_completes(tmp_path: Path) -> None:
+    agent = tmp_path / "zoo" / "ppo" / "My $(touch owned) Env_1"
+    agent.mkdir(parents=True)
+    (agent / "expert.json").touch()
     script = """
 eval "$(imitate completion bash)"
-for line in "imitate qui" "imitate train aggrevated --alp" "imitate collect LunarLander-v3:"; do
+for line in "imitate qui" "imitate train aggrevated --alp" "imitate collect LunarLander-v3:" \\
+    'imitate expert show zoo:ppo/M' 'imitate expert show zoo:ppo/My\\ '; do
     COMP_LINE=$line COMP_POINT=${#line} COMPREPLY=()
     _imitate
     echo "${COMPREPLY[@]}"
@@ -78,12 +82,18 @@ done
 complete -p imitate
 """
     done = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=True
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        env=ENVIRONMENT | {"IMITATE_ZOO_DIR": "zoo"},
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    first, second, third, registered = done.stdout.splitlines()
+    first, second, third, *odd, registered = done.stdout.splitlines()
     assert first == "quickstart"
     assert set(second.split()) >= {"--alpha-schedule", "--alpha-rate"}
     assert third == "ppo"
+    assert odd == [r"ppo/My\ \$\(touch\ owned\)\ Env"] * 2  # as a person would have to type the folder's name
     assert registered == "complete -o default -F _imitate imitate"
 
 
