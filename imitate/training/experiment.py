@@ -26,16 +26,7 @@ from imitate.experts.sources import is_callable
 from imitate.files import read_json, versions, write_json
 from imitate.imitators.reward_files import reward_sha256
 from imitate.toml import as_toml, read_toml
-from imitate.training.needs import (
-    check_backend,
-    check_demos,
-    check_experts,
-    check_init,
-    check_person,
-    check_reward,
-    check_used,
-    check_widths,
-)
+from imitate.training.needs import check_needs, check_widths
 from imitate.training.person import is_person
 from imitate.training.settings import REMEDIES, RUN_FIELDS, make_config, over, tuned
 
@@ -163,7 +154,7 @@ class Experiment:
         if not find(self.algorithm).offline:
             backend = resolve_backend(backend, env_id, new.env_kwargs)
         new = dataclasses.replace(new, hyperparameters=_plain(config), env_id=env_id, backend=backend)
-        new.check_inputs()
+        check_needs(new)
         check_widths(new.init, given)
         if "reward" in run:
             sha256 = "" if new.reward is None else reward_sha256(new.reward)
@@ -246,22 +237,6 @@ class Experiment:
         own = [self.algorithm] if is_own(self.algorithm) else []
         words = ["imitate", "train", *own, *options, *(word for pair in named for word in pair)]
         return shlex.join(words)
-
-    def check_inputs(self) -> None:
-        """Raise InputError if the algorithm lacks something to learn from, or was given something it does not use."""
-        check_backend(self.backend)
-        check_used(self.algorithm, demos=self.demos, expert=self.experts)
-        check_demos(self.algorithm, self.demos)
-        check_experts(self.algorithm, self.experts, self.vecnormalize)
-        check_person(self.algorithm, self.experts, self.num_envs, self.backend)
-        check_init(self.algorithm, self.init)
-        check_reward(self.algorithm, self.reward, self.demos)
-        if self.eval_every and not self.evaluable:
-            raise InputError(
-                f"{self.env_id} is not installed here, so nothing can be evaluated: leave --eval-every out"
-            )
-        if self.validate_by == "demos" and self.demos is None:
-            raise InputError("--validate-by demos compares with demonstrations: give --demos FILE")
 
     @property
     def evaluable(self) -> bool:

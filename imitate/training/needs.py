@@ -1,98 +1,79 @@
-"""Checks that an algorithm is given what it learns from, before anything is opened: one function for each need.
-
-Each raises InputError if the algorithm of this name lacks the need, or has no use for what is given.
-"""
+"""Checks that a run is given what its algorithm learns from, and nothing else, before anything is opened."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from imitate.algorithms import ALGORITHMS, Algorithm, find
 from imitate.envs import BACKENDS
 from imitate.errors import InputError
 from imitate.training.person import is_person
 
-__all__ = [
-    "check_backend",
-    "check_demos",
-    "check_experts",
-    "check_init",
-    "check_person",
-    "check_reward",
-    "check_used",
-    "check_widths",
-]
+if TYPE_CHECKING:
+    from imitate.training.experiment import Experiment
+
+__all__ = ["check_needs", "check_widths"]
 
 
-def check_used(algorithm: str, **given: object) -> None:
-    """Check that the algorithm makes use of what it is given under these names."""
-    entry = find(algorithm)
-    for name, value in given.items():
+def check_needs(run: Experiment) -> None:
+    """Raise InputError if the run's algorithm lacks something to learn from, or was given something it does not use."""
+    algorithm, entry = run.algorithm, find(run.algorithm)
+    backends = [name for name in BACKENDS if name != "auto"]
+    if run.backend not in backends:
+        raise InputError(f"backend of a run must be one of {', '.join(backends)}, got {run.backend!r}")
+    for name, value in (("demos", run.demos), ("expert", run.experts)):
         if value not in (None, ()) and name not in (*entry.needs, *entry.optional):
             raise InputError(f"{algorithm} makes no use of --{name}: leave it out")
-
-
-def check_demos(algorithm: str, demos: str | None) -> None:
-    if demos is None and "demos" in find(algorithm).needs:
+    if run.demos is None and "demos" in entry.needs:
         raise InputError(f"{algorithm} learns from demonstrations: give --demos FILE (see `imitate collect`)")
-
-
-def check_experts(algorithm: str, experts: Sequence[str], vecnormalize: str | None) -> None:
-    entry = find(algorithm)
-    if not experts and "expert" in entry.needs:
-        raise InputError(f"{algorithm} asks an expert: give --expert SPEC (see `imitate expert list`)")
-    if len(experts) > 1 and not entry.teachers:
+    _check_experts(run, entry)
+    if run.init is not None and "policy" not in entry.optional:
+        takers = _those(lambda other: "policy" in other.optional)
+        raise InputError(f"{algorithm} does not start from another policy: --init is for {takers}")
+    if run.reward is not None and not entry.rewarded:
+        takers = _those(lambda other: other.rewarded)
+        raise InputError(f"{algorithm} does not learn from a reward alone: --reward is for {takers}")
+    if run.reward is not None and run.demos is not None:
         raise InputError(
-            f"{algorithm} learns from one expert, got {len(experts)}: give one --expert, or take one of "
+            "demonstrations hold the environment's own rewards: give --reward or --demos, not both"
+        )
+    if run.eval_every and not run.evaluable:
+        raise InputError(
+            f"{run.env_id} is not installed here, so nothing can be evaluated: leave --eval-every out"
+        )
+    if run.validate_by == "demos" and run.demos is None:
+        raise InputError("--validate-by demos compares with demonstrations: give --demos FILE")
+
+
+def _check_experts(run: Experiment, entry: Algorithm) -> None:
+    algorithm, count = run.algorithm, len(run.experts)
+    if not count and "expert" in entry.needs:
+        raise InputError(f"{algorithm} asks an expert: give --expert SPEC (see `imitate expert list`)")
+    if count > 1 and not entry.teachers:
+        raise InputError(
+            f"{algorithm} learns from one expert, got {count}: give one --expert, or take one of "
             f"{_those(lambda other: other.teachers)}"
         )
-    if len(experts) > 1 and vecnormalize is not None:
+    if count > 1 and run.vecnormalize is not None:
         raise InputError("--vecnormalize is for one expert: leave it out, or keep the file beside each zip")
-
-
-def check_person(algorithm: str, experts: Sequence[str], num_envs: int, backend: str) -> None:
-    """Check that a person among the experts, if there is one, can steer this run."""
-    if not any(map(is_person, experts)):
+    if not any(map(is_person, run.experts)):
         return
-    if not find(algorithm).live:
+    if not entry.live:
         raise InputError(
             f"{algorithm} can't ask a person: --expert human is for {_those(lambda other: other.live)}"
         )
-    if len(experts) > 1:
+    if count > 1:
         raise InputError("a person is the only expert of a run: give --expert human alone")
-    if num_envs != 1 or backend != "gymnasium":
+    if run.num_envs != 1 or run.backend != "gymnasium":
         raise InputError(
-            f"a person watches one environment: num_envs must be 1 and backend gymnasium, got {num_envs} and {backend}"
-        )
-
-
-def check_backend(backend: str) -> None:
-    known = [name for name in BACKENDS if name != "auto"]
-    if backend not in known:
-        raise InputError(f"backend of a run must be one of {', '.join(known)}, got {backend!r}")
-
-
-def check_init(algorithm: str, init: str | None) -> None:
-    if init is not None and "policy" not in find(algorithm).optional:
-        takers = _those(lambda other: "policy" in other.optional)
-        raise InputError(f"{algorithm} does not start from another policy: --init is for {takers}")
-
-
-def check_reward(algorithm: str, reward: str | None, demos: str | None) -> None:
-    if reward is None:
-        return
-    if not find(algorithm).rewarded:
-        takers = _those(lambda other: other.rewarded)
-        raise InputError(f"{algorithm} does not learn from a reward alone: --reward is for {takers}")
-    if demos is not None:
-        raise InputError(
-            "demonstrations hold the environment's own rewards: give --reward or --demos, not both"
+            "a person watches one environment: num_envs must be 1 and backend gymnasium, got "
+            f"{run.num_envs} and {run.backend}"
         )
 
 
 def check_widths(init: str | None, hyperparameters: Mapping[str, Any]) -> None:
-    """Check that these hyperparameters ask for no other network than the initial policy's."""
+    """Raise InputError if these hyperparameters ask for another network than the initial policy's."""
     if init is None:
         return
     from imitate.nn.stored_policy import load_policy  # torch takes a second, which only this check needs

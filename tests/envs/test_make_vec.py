@@ -26,6 +26,7 @@ from imitate.rl.ppo import PPO, PPOConfig
 from imitate.rl.returns import discounted_returns, gae
 from imitate.rl.rollout import Sampler
 from imitate.training.experiment import Experiment
+from imitate.training.needs import check_needs
 
 BACKENDS = ("gymnasium", "async", "envpool")  # ALE's is in test_envs_atari.py
 
@@ -245,7 +246,7 @@ def test_a_run_knows_its_backend(tmp_path: Path) -> None:
         Experiment.create("dagger", "MountainCar-v0", expert="zoo:ppo/MountainCar-v0").backend == "gymnasium"
     )
     with pytest.raises(InputError, match="backend of a run must be one of"):
-        replace(experiment, backend="auto").check_inputs()
+        check_needs(replace(experiment, backend="auto"))
 
     path = tmp_path / "config.json"
     experiment.write(path)
