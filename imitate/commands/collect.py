@@ -90,8 +90,6 @@ def command(
         episodes: how many episodes to record
         steps: begin no new episode once this many steps are recorded; unfinished ones are played to their end
         env: the environment, if the expert names none or you want another
-        env_kwargs: keyword arguments of the environment, as a JSON object
-        vecnormalize: for a zip: file of normalisation statistics, or none; by default the one in the same folder
         num_envs: environments side by side
         deterministic: take the expert's best action; --stochastic samples
         noise: noise on the executed actions, whose labels stay clean: gaussian:SIGMA in units of half the action range,
@@ -107,7 +105,6 @@ def command(
         remeasure: measure the expert's return again, ignoring the cache
         shards: record this many files side by side, which are read as one: episode n is in file n modulo shards
         backend: where shards are recorded: in processes of this machine, or on a Ray cluster
-        address: of the Ray cluster, HOST:PORT; by default the one that runs here, else one of this machine alone
         workers: shards at a time; by default as many as there are processors, here or in the cluster
         resume: continue an interrupted file, or folder of shards
         on_failure: if the environment fails in an episode, stop, or skip it and record its seed as failed

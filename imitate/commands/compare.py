@@ -99,7 +99,6 @@ def command(
         device: device of the networks; by default cpu
         workers: runs at a time; by default one a core, here or in the cluster
         backend: where runs take place: in processes of this machine, or on a Ray cluster (see docs/scale.md)
-        address: of the Ray cluster, HOST:PORT; by default the one that runs here, else one of this machine alone
         cpus_per_run: cores that Ray reserves for each run; by default 1
         gpus_per_run: GPUs, or a share such as 0.25, that Ray reserves for each run; by default none
         list: only say what would run, and about how much time of a core that takes

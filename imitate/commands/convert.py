@@ -57,7 +57,6 @@ def convert(
         out: the file or folder to write, or minari:ID
         format: the format to write; by default that of the suffix: .h5 (ours), .npz or .csv
         env: the environment, if the data do not name it
-        env_kwargs: keyword arguments of the environment, as a JSON object
         obs_keys: the observations to take; by default all. From robomimic and LeRobot, vectors alone become one array,
             in this order, and pictures with others a Dict. From Minari and our own files a Dict is kept
             whole, or these keys are joined in one array
@@ -75,7 +74,6 @@ def convert(
         codec: codec of the pictures in a LeRobotDataset, both lossless: h264 makes a video for each episode, png an
             image for each step
         dry_run: read everything and say what would be lost; write nothing
-        json: print JSON
     """
     done = imitate.datasets.convert.convert(
         source_path(source),

@@ -55,7 +55,6 @@ def info(file: tyro.conf.Positional[Path], /, json: bool = False) -> int:
 
     Args:
         file: a file of demonstrations, a folder of them, a pattern, or hub:ORG/DATASET
-        json: print JSON
     """
     path = source_path(file.as_posix())
     _say(path, as_json=json)
@@ -129,7 +128,6 @@ def replay(
         file: a file of demonstrations, a folder of them, a pattern, or hub:ORG/DATASET
         episodes: only the first so many
         env: MODULE:ENV of the recording, which imports the module that registers the environment
-        json: print JSON
     """
     if episodes is not None and episodes < 1:
         raise InputError(f"--episodes must be at least 1, got {episodes}")
@@ -209,7 +207,6 @@ def check(file: tyro.conf.Positional[Path], /, json: bool = False) -> int:
 
     Args:
         file: a file of demonstrations, a folder of them, a pattern, or hub:ORG/DATASET
-        json: print JSON
     """
     problems = validate(source_path(file.as_posix()))
     if json:

@@ -40,9 +40,6 @@ class Finding:
 def doctor(json: bool = False) -> int:
     """Say what works here, what is missing, and which command brings it. The status is 1 if something required is
     broken. Commands of pip are for the folder of the clone.
-
-    Args:
-        json: print JSON
     """
     findings = [_looked(name, probe) for name, probe in PROBES.items()]
     print_json([asdict(each) for each in findings]) if json else _print_table(findings)

@@ -58,13 +58,10 @@ def evaluate(
         episodes: episodes to play
         seed: seed of the episodes; with the same one, the n-th episode starts alike for every policy
         env: the environment, if the subject names none or you want another
-        env_kwargs: keyword arguments of the environment, as a JSON object
-        vecnormalize: for a zip: file of normalisation statistics, or none; by default the one in the same folder
         num_envs: environments side by side
         deterministic: take the best action; --stochastic samples
         video: write an mp4 of the first of these episodes
         render: afterwards show the episodes live in a window, until the last one or Escape
-        json: print JSON
     """
     from imitate.training.inputs import check_expert  # torch takes a second: arguments are read before
 

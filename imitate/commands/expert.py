@@ -46,7 +46,6 @@ def list_experts(
         measure: play each, if that was not done before, and print what it gets beside what was published
         episodes: how many each plays
         remeasure: play again
-        json: print JSON
     """
     names = experts.known_experts()
     if episodes < 1:
@@ -85,11 +84,8 @@ def show(
         spec: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip, an expert's folder, a run,
             module:make_expert or random
         env: the environment, if the expert names none or you want another
-        env_kwargs: keyword arguments of the environment, as a JSON object
-        vecnormalize: for a zip: file of normalisation statistics, or none; by default the one in the same folder
         measure: measure its return over 20 episodes, unless cached
         remeasure: measure it again
-        json: print JSON
     """
     source = _loaded(spec, env, env_kwargs, vecnormalize)
     if source.runnable and measure:
@@ -116,13 +112,10 @@ def check(
         spec: a bundled name, zoo:ALGO/ENV, hub:ORG/REPO, an SB3 .zip, an expert's folder, a run,
             module:make_expert or random
         env: the environment, if the expert names none or you want another
-        env_kwargs: keyword arguments of the environment, as a JSON object
-        vecnormalize: for a zip: file of normalisation statistics, or none; by default the one in the same folder
         episodes: expert episodes to play; their discounted returns are compared with the critic's values
         probes: states in which to also play both a random action and the expert's on to the episode's end
         seed: seed of the episodes
         remeasure: measure the expert's return again (20 episodes), ignoring the cache
-        json: print JSON
     """
     from imitate.aggrevated.critic_check import check_oracle
 
@@ -214,7 +207,6 @@ def train(
         out: the expert's folder to write
         steps: environment steps; by default the preset's
         seed: seed of environments, networks and exploration
-        env_kwargs: keyword arguments of the environment, as a JSON object
         eval_every: steps between validations; the best policy is kept
         eval_episodes: episodes in a validation
         hyperparameters: changes to the preset, as a JSON object with SB3's names

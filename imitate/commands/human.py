@@ -62,7 +62,6 @@ def command(
         env: a Gymnasium id, or module:Env-v0 to import the module first
         out: the HDF5 file to write
         episodes: how many to record
-        env_kwargs: keyword arguments of the environment, as a JSON object
         keys: TOML with a table [keys], such as left = 0 or "up+left" = 5, and above it idle, the action without a
             key, or "last" (by default zeros, if actions are continuous); [mouse] has other actions for the edges
             left, right, up and down

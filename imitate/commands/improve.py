@@ -38,8 +38,6 @@ def improve(
         out: the folder to write: index.html is the report, policy/ the policy
             unless it is worse than the expert, verdict.json the verdict
         seed: random seed of everything
-        env_kwargs: keyword arguments of the environment, as a JSON object
-        vecnormalize: for a zip: file of normalisation statistics, or none; by default the one in the same folder
     """
     task = Task(expert, env, budget, seed, env_kwargs, vecnormalize)
     trust(expert)

@@ -43,6 +43,13 @@ _METAVARS = {
     "source": "DATA", "out": "PATH",
 }  # fmt: skip
 """Of texts and paths, by the name of the option."""
+_TEXTS = {
+    "env_kwargs": "keyword arguments of the environment, as a JSON object",
+    "vecnormalize": "for a zip: file of normalisation statistics, or none; by default the one in the same folder",
+    "address": "of the Ray cluster, HOST:PORT; by default the one that runs here, else one of this machine alone",
+    "json": "print JSON",
+}
+"""Of options that many commands have, by their names, where the command itself says nothing."""
 _KINDS = {int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH", bool: "{True,False}"}
 _UNSAID = ("None", "False", "", "''", "'{}'")
 """Defaults that say nothing: the text of the option says what its absence means."""
@@ -182,10 +189,10 @@ def _short(number: re.Match[str]) -> str:
 
 
 def options_of(command: Callable[..., Any]) -> list[Option]:
-    """The options of a function: its parameters, described under `Args:` in its docstring."""
+    """The options of a function: its parameters, described under `Args:` in its docstring or by `_TEXTS`."""
     described = (inspect.getdoc(command) or "").partition("\nArgs:\n")[2]
     lines = re.sub(r"\n {8,}", " ", described).splitlines()
-    texts = dict(line.strip().split(": ", 1) for line in lines if ": " in line)
+    texts = _TEXTS | dict(line.strip().split(": ", 1) for line in lines if ": " in line)
     hints = get_type_hints(command, include_extras=True)
     found = [
         Option(

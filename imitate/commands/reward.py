@@ -39,7 +39,6 @@ def reward(
         demos: recordings of the same environment that the run did not learn from, preferably of good
             and bad players
         plot: write the two clouds of points as a .png
-        json: print JSON
     """
     reward_folder(run_folder)  # before torch is imported, which takes a second
     if not demos:

@@ -33,7 +33,6 @@ def runs(folder: tyro.conf.Positional[Path] = Path("runs"), /, json: bool = Fals
 
     Args:
         folder: the folder to look in
-        json: print JSON
     """
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder: give one that `imitate train --out` wrote to")
