@@ -15,7 +15,7 @@ from imitate.compare.report.report import page_template, write_texts
 from imitate.compare.statistics.job_results import COSTS
 from imitate.improvement.films import Film
 from imitate.improvement.journal import Journal, Snapshot
-from imitate.improvement.result import Result
+from imitate.improvement.verdict import Result
 
 __all__ = ["write_report"]
 

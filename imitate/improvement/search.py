@@ -31,11 +31,10 @@ from imitate.improvement.learning import train
 from imitate.improvement.plan import FINAL_RUNGS, FINALISTS, PLAYERS, Plan, affordable
 from imitate.improvement.ranking import ranked
 from imitate.improvement.report import write_report
-from imitate.improvement.result import Result
 from imitate.improvement.study import Study
 from imitate.improvement.task import Task
 from imitate.improvement.teacher import teacher
-from imitate.improvement.verdict import Verdict, gain, verdict_of
+from imitate.improvement.verdict import Result, Verdict, gain, verdict_of
 from imitate.rl.paired import LEAST_PAIRS
 from imitate.training.inputs import check_expert
 

@@ -1,4 +1,5 @@
-"""The verdict of a search: whether the student is better than the expert, by the test's paired episodes."""
+"""The verdict of a search: whether the student is better than the expert, by the test's paired episodes, and the result
+as verdict.json holds it."""
 
 from __future__ import annotations
 
@@ -13,9 +14,11 @@ from imitate.compare.statistics.intervals import difference
 from imitate.files import Count, Number
 from imitate.improvement.candidates import imitates
 from imitate.improvement.episodes import Played
+from imitate.improvement.task import Task
+from imitate.improvement.teacher import Teacher
 from imitate.rl.paired import LEAST_PAIRS
 
-__all__ = ["Gain", "Kind", "Verdict", "gain", "verdict_of"]
+__all__ = ["Gain", "Kind", "Result", "Verdict", "gain", "verdict_of"]
 
 Kind = Literal["better", "as good", "kept", "worse", "untested"]
 _NEGLIGIBLE = 0.01  # of the expert's mean return
@@ -72,6 +75,22 @@ class Verdict:
     policy: str
     gain: Gain | None
     sentence: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished search.
+
+    seeds   of the streams of episodes: validation and test
+    costs   environment steps by purpose; together at most the budget
+    """
+
+    verdict: Verdict
+    teacher: Teacher
+    task: Task
+    seeds: dict[str, int]
+    costs: dict[str, Count]
+    versions: dict[str, str]
 
 
 def verdict_of(policy: str, found: Gain | None, budget: int, validated: Gain | None = None) -> Verdict:

@@ -28,10 +28,9 @@ from imitate.improvement.episodes import Played
 from imitate.improvement.journal import Journal, Snapshot
 from imitate.improvement.plan import affordable
 from imitate.improvement.report import write_report
-from imitate.improvement.result import Result
 from imitate.improvement.study import Study
 from imitate.improvement.task import Task
-from imitate.improvement.verdict import Verdict
+from imitate.improvement.verdict import Result, Verdict
 from imitate.nn.stored_policy import load_policy
 from imitate.training.execute import execute
 from imitate.training.experiment import Experiment
