@@ -7,7 +7,7 @@ import logging
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +92,7 @@ def tune(
             f"every hyperparameter of {base.algorithm} that could be searched is given: leave some out"
         )
     with lock(out, "a search"):
-        _check_same(out, {"run": base.to_json(), "searched": sorted(ranges)}, fixed)
+        _check_same(out, _Search(base.to_json(), sorted(ranges)), fixed)
         study = _study(out)
 
         def objective(trial: optuna.Trial) -> float:
@@ -101,12 +101,15 @@ def tune(
             run = base.changed(nested(drawn), seed=seed)
             return _returned(trial, run, out / "trials" / f"{trial.number:04}", experts)
 
-        _write_best(study, base, out)  # it may be lost, or the process was killed before it was written
+        best = _write_best(
+            study, base, out
+        )  # it may be lost, or the process was killed before it was written
         while len(_ended(study)) < trials:
             study.optimize(objective, n_trials=1)
-            _report(study, out)
-            _write_best(study, base, out)
-        if (best := _best(study, out)) is None:
+            best, last = _write_best(study, base, out), _ended(study)[-1]
+            so_far = f"; the best so far is trial {best.trial} with {best.score:.4g}" if best else ""
+            logger.info("trial %d: %s%s", last.number, _said(last), so_far)
+        if best is None:
             raise InputError(f"no trial came to its end; the last one: {_said(_ended(study)[-1])}")
         return best
 
@@ -215,15 +218,8 @@ def _at(settings: Any, name: str) -> Any:
     return settings
 
 
-def _report(study: optuna.Study, out: Path) -> None:
-    """Log the last trial."""
-    last, best = _ended(study)[-1], _best(study, out)
-    said = "" if best is None else f"; the best so far is trial {best.trial} with {best.score:.4g}"
-    logger.info("trial %d: %s%s", last.number, _said(last), said)
-
-
-def _write_best(study: optuna.Study, base: Experiment, out: Path) -> None:
-    """Write the run of the best trial, if there is one."""
+def _write_best(study: optuna.Study, base: Experiment, out: Path) -> Best | None:
+    """The best trial, if there is one, whose run is written to best.toml."""
     if (best := _best(study, out)) is not None:
         run = base.changed(nested(best.settings))
         if run.eval_every == LARGEST:  # validates at its end, which compares trials and chooses no policy
@@ -231,6 +227,7 @@ def _write_best(study: optuna.Study, base: Experiment, out: Path) -> None:
             run = replace(run, eval_every=preset.eval_every, eval_episodes=preset.eval_episodes)
         with atomic(best.file) as temporary:
             temporary.write_text(run.to_toml(out), "utf-8")
+    return best
 
 
 @dataclass(frozen=True)
@@ -241,13 +238,13 @@ class _Search:
     searched: list[str] = field(default_factory=list)
 
 
-def _check_same(out: Path, search: dict[str, Any], fixed: Mapping[str, Any]) -> None:
+def _check_same(out: Path, search: _Search, fixed: Mapping[str, Any]) -> None:
     """Raise InputError if the folder holds another search, or something else."""
     path = out / "search.json"
     if path.exists():
         before = read_json(path, _Search)
-        same = before.run == json.loads(json.dumps(search["run"]))
-        known, names = set(before.searched), set(search["searched"])
+        same = before.run == json.loads(json.dumps(search.run))
+        known, names = set(before.searched), set(search.searched)
         # An older version may have searched more, but a value that is fixed now was not the same then.
         now_fixed = any(name.split(".")[0] in fixed for name in known - names)
         if not same or not names <= known or now_fixed:
@@ -257,4 +254,4 @@ def _check_same(out: Path, search: dict[str, Any], fixed: Mapping[str, Any]) -> 
     elif any(not file.name.startswith(".") for file in out.iterdir()):
         raise InputError(f"{out} exists and holds no search: choose another --out")
     else:
-        write_json(path, search)
+        write_json(path, asdict(search))
