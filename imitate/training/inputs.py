@@ -266,15 +266,11 @@ def with_store(
         path.unlink(missing_ok=True)  # left by a run that was killed before its first checkpoint
         store = DemoWriter(path, info, expert_actions=True)
     stack.enter_context(store)
-    _check_labels(path, store.info, info)
-    return replace(inputs, store=store)
-
-
-def _check_labels(path: Path, stored: DemoInfo, wanted: DemoInfo) -> None:
     for name in ("observation_space", "action_space"):
-        was, now = getattr(stored, name), getattr(wanted, name)
+        was, now = getattr(store.info, name), getattr(info, name)
         if was != now:
             raise InputError(f"{path} holds labels with {name} {was}, not {now}: choose another --out")
+    return replace(inputs, store=store)
 
 
 def _with_other_seeds(envs: VecEnv, faults: int) -> VecEnv:

@@ -8,6 +8,7 @@ import mmap
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -26,27 +27,23 @@ logger = logging.getLogger(__name__)
 _LARGEST = 64 << 20  # bytes of an evaluations.jsonl
 
 
+@dataclass(frozen=True)
 class Log:
     """metrics.jsonl, evaluations.jsonl and TensorBoard's events, while they are open."""
 
-    def __init__(self, metrics: IO[bytes], evaluations: IO[bytes], board: SummaryWriter) -> None:
-        self._metrics, self._evaluations, self._board = metrics, evaluations, board
+    metrics: IO[bytes]
+    evaluations: IO[bytes]
+    board: SummaryWriter
 
     @property
     def sizes(self) -> tuple[int, int]:
         """Bytes of metrics.jsonl and of evaluations.jsonl."""
-        return self._metrics.tell(), self._evaluations.tell()
-
-    def iteration(self, row: Mapping[str, Any]) -> None:
-        append(self._metrics, row)
-
-    def evaluation(self, row: Mapping[str, Any]) -> None:
-        append(self._evaluations, row)
+        return self.metrics.tell(), self.evaluations.tell()
 
     def show(self, values: Mapping[str, float], step: int) -> None:
         """Draw values by their names on TensorBoard."""
         for name, value in values.items():
-            self._board.add_scalar(name, value, step)
+            self.board.add_scalar(name, value, step)
 
 
 @contextmanager

@@ -34,7 +34,7 @@ from imitate.nn.policy import ActorPolicy
 from imitate.nn.state import load_state, save_state
 from imitate.nn.stored_policy import save_policy
 from imitate.training.checkpoint import CHECKPOINT, Account, Checkpoint, require_finite
-from imitate.training.log import opened
+from imitate.training.log import append, opened
 from imitate.training.process import cpu_seconds, interruptible, keep_freed_memory
 from imitate.training.protocol import Unlawful, first_state, restore, take_step
 
@@ -232,7 +232,7 @@ class Run:
             "env_steps": self.learner.env_steps,
             "expert_queries": self.learner.expert_queries,
         }
-        self._log.iteration(counts | metrics)
+        append(self._log.metrics, counts | metrics)
         for name, value in metrics.items():
             if name.endswith("loss") and not math.isfinite(value):
                 raise FloatingPointError(f"{name} is {value} in iteration {account.iterations}")
@@ -295,7 +295,7 @@ class Run:
         shown = {"mean_return": evaluation.mean}
         if evaluation.distance is not None:
             row["distance"] = shown["distance"] = evaluation.distance
-        self._log.evaluation(row)
+        append(self._log.evaluations, row)
         self._log.show({f"validation/{name}": value for name, value in shown.items()}, self.spent)
 
     def _checkpoint_is_due(self) -> bool:

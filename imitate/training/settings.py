@@ -42,8 +42,9 @@ def tuned(algorithm: str, env_id: str) -> dict[str, Any]:
 
     Raises InputError for an unknown algorithm or variant.
     """
-    default = _presets(algorithm).get("default", {})
-    return over(over(default, _for_environment(algorithm, env_id)), variant_settings(algorithm))
+    presets, name = _presets(algorithm), preset_of(algorithm, env_id)
+    general = over(presets.get("default", {}), {} if name is None else presets[name])
+    return over(general, variant_settings(algorithm))
 
 
 def preset_of(algorithm: str, env_id: str) -> str | None:
@@ -58,11 +59,6 @@ def chosen_on(algorithm: str, env_id: str) -> list[int]:
     presets record them."""
     seeds = _presets(algorithm).get("chosen_on", {})
     return next((seeds[name] for name in game_ids(env_id) if name in seeds), [])
-
-
-def _for_environment(algorithm: str, env_id: str) -> dict[str, Any]:
-    name = preset_of(algorithm, env_id)
-    return {} if name is None else dict(_presets(algorithm)[name])
 
 
 def variant_settings(algorithm: str) -> dict[str, Any]:
