@@ -11,7 +11,7 @@ import secrets
 import shutil
 import zipfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -29,6 +29,7 @@ __all__ = [
     "atomic",
     "atomic_folder",
     "cache_folder",
+    "filling",
     "home",
     "last_line",
     "lock",
@@ -237,6 +238,19 @@ def lock(folder: Path, what: str) -> Iterator[None]:
         raise
     with closing(held):
         yield
+
+
+@contextmanager
+def filling(folder: Path, what: str) -> Iterator[None]:
+    """As `lock`, for a folder that the block fills: leftovers of killed writers are removed before it, and the folder
+    itself after it if it stays empty."""
+    try:
+        with lock(folder, what):
+            sweep(folder)
+            yield
+    finally:
+        with suppress(OSError):  # it is not empty, or was not made
+            folder.rmdir()
 
 
 def home() -> Path:

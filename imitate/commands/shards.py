@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from contextlib import closing
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from imitate.envs.seeds import episode_seeds
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts import load_expert
-from imitate.files import lock
+from imitate.files import filling
 
 __all__ = ["Order", "record_shards"]
 
@@ -86,12 +85,8 @@ def record_shards(order: Order, out: Path, backend: Backend, *, progress: bool) 
     todo = [shard for shard in range(order.shards) if not order.is_complete(shard, out)]
     unit = "steps" if order.episodes is None else "episodes"
     bar = tqdm(total=order.steps or order.episodes, unit=unit, disable=not progress, dynamic_ncols=True)
-    try:
-        with lock(out, "another recording"), bar, backend:
-            return _fill(order, out, backend, todo, bar)
-    finally:
-        with contextlib.suppress(OSError):  # unless it is empty
-            out.rmdir()
+    with filling(out, "another recording"), bar, backend:
+        return _fill(order, out, backend, todo, bar)
 
 
 def _fill(order: Order, out: Path, backend: Backend, todo: list[int], bar: tqdm[Any]) -> list[Failure]:

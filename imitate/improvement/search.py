@@ -23,7 +23,7 @@ from imitate.envs.make import make_env
 from imitate.envs.seeds import Stream
 from imitate.errors import InputError, one_line
 from imitate.experts import Expert, load_expert
-from imitate.files import lock, read_json, sweep, versions, write_json
+from imitate.files import filling, read_json, versions, write_json
 from imitate.improvement.candidates import imitates, suited
 from imitate.improvement.films import films
 from imitate.improvement.journal import Journal
@@ -62,21 +62,16 @@ def search(task: Task, out: Path) -> Verdict:
     if finished:
         logger.info("%s is finished: this is its verdict", out)
         return read_json(out / "verdict.json", Result).verdict
-    try:
-        with lock(out, "a search"):
-            sweep(out)
-            study = Study(_journal(out, task, expert), expert, out)  # another search may have gone on
-            plan = _plan(study)
-            race(study, plan)
-            verdict = _test(study, _choose(study, plan))
-            if verdict.kind == "worse":
-                shutil.rmtree(out / "policy", ignore_errors=True)  # it may be gone: a search goes on
-            else:
-                study.hand_over(verdict.policy)
-            _report(study, verdict)
-    finally:
-        if out.is_dir() and not any(out.iterdir()):
-            out.rmdir()
+    with filling(out, "a search"):
+        study = Study(_journal(out, task, expert), expert, out)  # another search may have gone on
+        plan = _plan(study)
+        race(study, plan)
+        verdict = _test(study, _choose(study, plan))
+        if verdict.kind == "worse":
+            shutil.rmtree(out / "policy", ignore_errors=True)  # it may be gone: a search goes on
+        else:
+            study.hand_over(verdict.policy)
+        _report(study, verdict)
     return verdict
 
 

@@ -15,7 +15,7 @@ from imitate.algorithms import Learner, find
 from imitate.envs.make import time_limit
 from imitate.errors import Fault, InputError
 from imitate.experts import Expert
-from imitate.files import lock, sweep
+from imitate.files import filling
 from imitate.training.checkpoint import Checkpoint
 from imitate.training.experiment import Experiment, resolve_device
 from imitate.training.inputs import Inputs, open_inputs, with_store
@@ -67,7 +67,7 @@ def execute(
     if (out / "config.json").exists():
         _check_same(experiment, out)
     check_needs(experiment)
-    with _held(out):
+    with filling(out, "a training run"):
         with ExitStack() as stack:
             go_on = go_on or experiment.resume_with(out)
             with beginning(out, go_on):
@@ -151,21 +151,6 @@ def beginning(out: Path, go_on: str) -> Iterator[None]:
             raise InputError(f"{error}; {kept}") from error
         error.add_note(kept)
         raise
-
-
-@contextmanager
-def _held(out: Path) -> Iterator[None]:
-    """Lock the run's folder for this process; remove it if it stays empty.
-
-    Raises InputError if another process trains in it.
-    """
-    try:
-        with lock(out, "a training run"):
-            sweep(out)
-            yield
-    finally:
-        if out.is_dir() and not any(out.iterdir()):
-            out.rmdir()
 
 
 def make_learner(experiment: Experiment, inputs: Inputs) -> Learner:
