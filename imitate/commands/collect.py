@@ -247,15 +247,13 @@ def _check_amount(episodes: int | None, steps: int | None) -> None:
 
 
 def _info(source: Expert, *, deterministic: bool, noise: str, seed: int) -> DemoInfo:
-    make = partial(make_env, source.env_id, source.env_kwargs)
-    with closing(make()) as env:
+    with closing(make_env(source.env_id, source.env_kwargs)) as env:
+        envs = SyncVecEnv([lambda: env])  # which knows the spaces that can be recorded
         stack = stacked_frames(env)
-    with closing(SyncVecEnv([make])) as envs:
-        observations, actions = envs.single_observation_space, envs.single_action_space
     return DemoInfo(
         source.env_id,
-        observations,
-        actions,
+        envs.single_observation_space,
+        envs.single_action_space,
         env_kwargs=source.env_kwargs,
         expert=source.source,
         expert_sha256=source.sha256,

@@ -86,7 +86,8 @@ def evaluate(
         )
         # Printed before anything is stored, so that a full disk or a read-only folder does not lose the figures.
         print_json(result.to_json()) if json else print(result, flush=True)
-    if deterministic and env_kwargs is None and _is_run_on(subject, env_id):
+    plain = deterministic and env_kwargs is None and _is_run(subject)
+    if plain and env_id == Experiment.read(Path(subject) / "config.json").env_id:
         path = Path(subject) / "evaluation.json"
         try:
             write_json(path, {"env_id": env_id, "seed": seed} | result.to_json())
@@ -103,11 +104,6 @@ def evaluate(
 
 def _is_run(subject: str) -> bool:
     return (Path(subject) / "config.json").exists()
-
-
-def _is_run_on(subject: str, env_id: str) -> bool:
-    """True for a run that is measured on its own environment."""
-    return _is_run(subject) and env_id == Experiment.read(Path(subject) / "config.json").env_id
 
 
 def _subject(
