@@ -101,9 +101,8 @@ def tune(
             run = base.changed(nested(drawn), seed=seed)
             return _returned(trial, run, out / "trials" / f"{trial.number:04}", experts)
 
-        best = _write_best(
-            study, base, out
-        )  # it may be lost, or the process was killed before it was written
+        # The file may be lost, or the process was killed before it was written.
+        best = _write_best(study, base, out)
         while len(_ended(study)) < trials:
             study.optimize(objective, n_trials=1)
             best, last = _write_best(study, base, out), _ended(study)[-1]
