@@ -19,7 +19,6 @@ from imitate.files import filling
 from imitate.training.checkpoint import Checkpoint
 from imitate.training.experiment import Experiment, resolve_device
 from imitate.training.inputs import Inputs, open_inputs, with_store
-from imitate.training.needs import check_needs
 from imitate.training.protocol import check_learner
 from imitate.training.run import Progress, Run, Snapshot
 from imitate.training.settings import make_config
@@ -66,7 +65,7 @@ def execute(
     check_folder(out, resume=resume)
     if (out / "config.json").exists():
         _check_same(experiment, out)
-    check_needs(experiment)
+    experiment.check_inputs()
     with filling(out, "a training run"):
         with ExitStack() as stack:
             go_on = go_on or experiment.resume_with(out)

@@ -154,7 +154,7 @@ class Experiment:
         if not find(self.algorithm).offline:
             backend = resolve_backend(backend, env_id, new.env_kwargs)
         new = dataclasses.replace(new, hyperparameters=_plain(config), env_id=env_id, backend=backend)
-        check_needs(new)
+        new.check_inputs()
         check_widths(new.init, given)
         if "reward" in run:
             sha256 = "" if new.reward is None else reward_sha256(new.reward)
@@ -237,6 +237,25 @@ class Experiment:
         own = [self.algorithm] if is_own(self.algorithm) else []
         words = ["imitate", "train", *own, *options, *(word for pair in named for word in pair)]
         return shlex.join(words)
+
+    def check_inputs(self) -> None:
+        """Raise InputError if the algorithm lacks something to learn from, or was given something it does not use."""
+        check_needs(
+            self.algorithm,
+            demos=self.demos,
+            experts=self.experts,
+            vecnormalize=self.vecnormalize,
+            num_envs=self.num_envs,
+            backend=self.backend,
+            init=self.init,
+            reward=self.reward,
+        )
+        if self.eval_every and not self.evaluable:
+            raise InputError(
+                f"{self.env_id} is not installed here, so nothing can be evaluated: leave --eval-every out"
+            )
+        if self.validate_by == "demos" and self.demos is None:
+            raise InputError("--validate-by demos compares with demonstrations: give --demos FILE")
 
     @property
     def evaluable(self) -> bool:

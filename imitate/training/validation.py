@@ -42,7 +42,7 @@ def validation_of(experiment: Experiment, inputs: Inputs) -> Validate:
 
     if experiment.validate_by == "return" or not experiment.eval_every:
         return by_return
-    assert inputs.demos is not None  # `check_needs`
+    assert inputs.demos is not None  # `Experiment.check_inputs`
     given = experiment.hyperparameters
     few = {"every": given.get("demo_every", 1), "pairs": given.get("demo_pairs")}
     likeness = Likeness(inputs.demos, inputs.episodes, **few, seed=draw_seed(experiment.seed, 2))

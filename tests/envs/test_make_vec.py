@@ -26,7 +26,6 @@ from imitate.rl.ppo import PPO, PPOConfig
 from imitate.rl.returns import discounted_returns, gae
 from imitate.rl.rollout import Sampler
 from imitate.training.experiment import Experiment
-from imitate.training.needs import check_needs
 
 BACKENDS = ("gymnasium", "async", "envpool")  # ALE's is in test_envs_atari.py
 
@@ -246,7 +245,7 @@ def test_a_run_knows_its_backend(tmp_path: Path) -> None:
         Experiment.create("dagger", "MountainCar-v0", expert="zoo:ppo/MountainCar-v0").backend == "gymnasium"
     )
     with pytest.raises(InputError, match="backend of a run must be one of"):
-        check_needs(replace(experiment, backend="auto"))
+        replace(experiment, backend="auto").check_inputs()
 
     path = tmp_path / "config.json"
     experiment.write(path)

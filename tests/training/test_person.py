@@ -19,7 +19,6 @@ from imitate.datasets.human.playing import Person
 from imitate.media.window import Window
 from imitate.nn.stored_policy import load_policy
 from imitate.training.experiment import Experiment
-from imitate.training.needs import check_needs
 from imitate.training.process import interruptible
 
 
@@ -166,7 +165,7 @@ def test_what_a_person_cannot_do(changes: dict[str, Any], message: str) -> None:
         | changes
     )
     with pytest.raises(InputError, match=message):
-        check_needs(experiment)
+        experiment.check_inputs()
 
 
 def test_keys_that_are_not_known_come_from_a_file(
