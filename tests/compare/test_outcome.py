@@ -200,6 +200,33 @@ def test_folders_with_experts_of_other_weights_are_not_reported_together(tmp_pat
         read_outcome(a, b)
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs", "got", "wanted"),
+    [
+        ("weights statistics", "weights others", "others", "statistics"),
+        ("weights", "weights statistics", "statistics", "none"),
+        ("code", "othercode", "othercode", "code"),
+    ],
+)
+def test_folders_with_other_statistics_or_code_are_not_reported_together(
+    tmp_path: Path, ours: str, theirs: str, got: str, wanted: str
+) -> None:
+    """A vecnormalize.pkl and an environment of one's own can differ under one name too."""
+    a, b = fill(tmp_path / "a", {"bc": five(1, 2)}), fill(tmp_path / "b", {"ppo": five(1, 2)})
+    for folder, made_from in ((a, ours), (b, theirs)):
+        found = read_json(folder / "references.json", dict[str, Any])
+        write_json(folder / "references.json", found | {"made_from": made_from})
+    with pytest.raises(InputError, match=f"code of your own has the sha256 {got}, not {wanted}; run it"):
+        read_outcome(a, b)
+
+
+def test_folders_of_versions_that_noted_weights_only_are_reported_together(tmp_path: Path) -> None:
+    a, b = fill(tmp_path / "a", {"bc": five(1, 2)}), fill(tmp_path / "b", {"ppo": five(1, 2)})
+    found = read_json(b / "references.json", dict[str, Any])
+    write_json(b / "references.json", found | {"made_from": "0123456789abcdef" * 4 + " statistics"})
+    assert len(read_outcome(a, b).learners) == 2
+
+
 def test_the_last_policy_is_tested_on_the_common_episodes(tmp_path: Path) -> None:
     a = fill(tmp_path / "a", {"bc": [[4.0, 8.0, 9.0]]}, changes={"last_returns": [1.0, 5.0, 9.0]}, episodes=3)
     b = fill(tmp_path / "b", {"ppo": [[4.0, 8.0]]})

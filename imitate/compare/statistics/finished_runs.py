@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -217,14 +218,19 @@ def read_outcome(*folders: Path) -> Outcome:
 
 
 def _references(folders: Sequence[Path]) -> References:
-    """The first folder's references. Raises InputError if another folder's expert has other weights, since then its
-    learners had another teacher."""
+    """The first folder's references. Raises InputError if another folder's expert has other weights or statistics, or
+    if code of the user's own differs: its learners had another teacher, or another environment."""
     first, *others = (read_json(folder / "references.json", References) for folder in folders)
     for folder, other in zip(folders[1:], others, strict=True):
         a, b = (each.expert.sha256 if each.expert else "" for each in (first, other))
+        what = "expert"
+        if a == b and first.made_from and other.made_from:  # which older files lack
+            both = zip_longest(first.made_from.split(), other.made_from.split(), fillvalue="none")
+            a, b = next(((a, b) for a, b in both if a != b), ("", ""))
+            what = "expert's VecNormalize file or code of your own"
         if a != b:
             raise InputError(
-                f"{folder} can't be reported together with {folders[0]}: its expert has the sha256 {b[:16]}, not "
+                f"{folder} can't be reported together with {folders[0]}: its {what} has the sha256 {b[:16]}, not "
                 f"{a[:16]}; run it again with the same file"
             )
     return first
