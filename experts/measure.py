@@ -100,15 +100,15 @@ def fingerprint(env_id: str, env_kwargs: Mapping[str, Any]) -> str:
         files = {
             inspect.getfile(each) for each in classes if each.__module__ not in ("builtins", "typing", "abc")
         }
-        sources = [Path(file).read_bytes() for file in sorted(files)]
+        # In the order of their hashes, as paths differ between machines.
+        sources = sorted(hashlib.sha256(Path(file).read_bytes()).digest() for file in files)
     except (TypeError, OSError):
         return ""
     finally:
         env.close()
     simulators = {name: version for name, version in versions().items() if name in _SIMULATORS}
     digest = hashlib.sha256(repr((registered, sorted(simulators.items()))).encode())
-    for content in sources:
-        digest.update(hashlib.sha256(content).digest())
+    digest.update(b"".join(sources))
     return digest.hexdigest()
 
 

@@ -11,13 +11,14 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.envs.registration import EnvSpec
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 from zoo_entries import CARTPOLE, zoo_entry
 
 from imitate.datasets.evaluation import Evaluation
 from imitate.datasets.play import RandomPolicy
 from imitate.experts import load_expert
-from imitate.experts.measure import Measured, measure, verdict
+from imitate.experts.measure import Measured, fingerprint, measure, verdict
 
 
 def test_measuring_is_remembered_and_judged(
@@ -121,6 +122,26 @@ def test_another_reward_is_another_measurement(tmp_path: Path, monkeypatch: pyte
     assert (
         measure(RandomPolicy(entry_point.action_space), "weights", "Paying-v0", {}, **again).mean == 7
     )  # replaced
+
+
+def test_the_same_code_has_one_fingerprint_wherever_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Comparisons of two machines are reported together if their code is the same, whatever their folders' names."""
+    base = "import gymnasium as gym\nfrom gymnasium.envs.classic_control import CartPoleEnv\nclass Base(CartPoleEnv): pass\n"
+    pole = "from far_base import Base\nclass FarPole(Base): pass\n"
+    found = []
+    for machine, (first, last) in {"one": ("a", "z"), "other": ("z", "a")}.items():
+        for name, text in ((f"{first}/far_base.py", base), (f"{last}/far_pole.py", pole)):
+            (tmp_path / machine / name).parent.mkdir(parents=True)
+            (tmp_path / machine / name).write_text(text)
+            monkeypatch.syspath_prepend(tmp_path / machine / name[0])
+        for name in ("far_base", "far_pole"):
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        with monkeypatch.context() as patch:
+            patch.setitem(gym.registry, "FarPole-v0", EnvSpec("FarPole-v0", "far_pole:FarPole"))
+            found.append(fingerprint("FarPole-v0", {}))
+    assert found[0] == found[1] != ""
 
 
 def test_verdicts() -> None:
