@@ -128,7 +128,7 @@ def test_the_same_code_has_one_fingerprint_wherever_it_lies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Comparisons of two machines are reported together if their code is the same, whatever their folders' names."""
-    base = "import gymnasium as gym\nfrom gymnasium.envs.classic_control import CartPoleEnv\nclass Base(CartPoleEnv): pass\n"
+    base = "from gymnasium.envs.classic_control import CartPoleEnv\nclass Base(CartPoleEnv): pass\n"
     pole = "from far_base import Base\nclass FarPole(Base): pass\n"
     found = []
     for machine, (first, last) in {"one": ("a", "z"), "other": ("z", "a")}.items():
