@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from comparisons import comparison
 from forked import run
+from reported import fill
 
 from imitate.compare.execute import worker
-from imitate.compare.execute.recording import in_order
+from imitate.compare.execute.recording import affordable_episodes, in_order
 from imitate.compare.execute.training import training
 from imitate.compare.plan.comparison import Job, jobs
+from imitate.compare.report.report import write_report
 from imitate.compare.statistics.job_results import Result
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.trajectory import Trajectory
@@ -56,6 +58,17 @@ def test_learners_with_an_environment_keep_most_of_the_budget_for_it(tmp_path: P
     assert found is not None
     assert (found.demo_steps, found.expert_queries) == (1_000, 1_000)
     assert 2_000 < found.env_steps <= 3_000
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_first_demonstration_longer_than_a_quarter_of_the_budget_is_given(tmp_path: Path) -> None:
+    """Episodes of 500 steps, of 1,000 in all; the page says so."""
+    wanted = comparison("gail", budget=1_000)
+    demos, learner = (job for job in jobs(wanted, tmp_path, 500) if ":" not in job.name)
+    worker.record(wanted, demos, lambda _steps: None)
+    assert affordable_episodes(wanted, learner) == 1
+    page = write_report(fill(tmp_path / "out", {"gail": [[1.0, 2.0]]})).read_text("utf-8")
+    assert "as many as a quarter of the budget pays for but at least one." in page
 
 
 def test_nothing_is_trained_again_on_all_demonstrations(

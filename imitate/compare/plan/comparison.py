@@ -38,8 +38,8 @@ POINTS = 16
 DEMONSTRATING = ("one-action", "random")
 """Controls with their own demonstrations."""
 DEMO_EPISODES = 10
-"""Maximum number of demonstrations for a learner that also has an environment; they take at most DEMO_SHARE of its
-budget."""
+"""Maximum number of demonstrations for a learner that also has an environment; it gets as many as DEMO_SHARE of its
+budget pays for, but at least one."""
 DEMO_SHARE = 0.25
 
 
@@ -55,7 +55,8 @@ class Comparison:
                      for everyone, and do not count against the budget
     num_envs         environments that a learner steps side by side; None: the preset's number
     demo_episodes    number of demonstrations of every learner that has some; None: for a learner with an environment at
-                     most 10, in a quarter of its budget, and for another the whole budget
+                     most 10, as many as a quarter of its budget pays for but at least 1, and for another the whole
+                     budget
     demo_every       learn from each n-th step of the demonstrations only; they cost what they cost whole
     keep_closest     learners whose preset keeps the policy that is closest to the demonstrations (SQIL, IQ-Learn) do so
                      here, which sees no reward; their last policy is measured beside it
