@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from imitate.compare.plan.comparison import POINTS, Comparison
-from imitate.compare.statistics.finished_runs import Outcome, read_outcome
+from imitate.compare.statistics.finished_runs import read_outcome
 from imitate.compare.statistics.job_results import ExpertFacts, Point, Reference, References, Result
+from imitate.compare.statistics.outcome import Outcome
 from imitate.files import write_json
 
 BUDGET = 1_600

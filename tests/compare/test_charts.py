@@ -21,8 +21,9 @@ from imitate.compare.report.estimates import finals, frontier, scores
 from imitate.compare.report.figures import balanced, draw, save_figure, spread
 from imitate.compare.report.page_data import provenance
 from imitate.compare.statistics.aggregate import SuiteOutcome, together
-from imitate.compare.statistics.finished_runs import Outcome, read_outcome
+from imitate.compare.statistics.finished_runs import read_outcome
 from imitate.compare.statistics.job_results import Point, Result
+from imitate.compare.statistics.outcome import Outcome
 
 
 def line(found: Outcome, name: str) -> Line:

@@ -23,7 +23,7 @@ from imitate.compare.execute.watch import REFRESH_SECONDS, Screen, states, summa
 from imitate.compare.machine import processors
 from imitate.compare.plan.comparison import Comparison, Job, file_name, jobs
 from imitate.compare.plan.suite import Suite, is_suite
-from imitate.compare.statistics.finished_runs import Entry
+from imitate.compare.statistics.entry import Entry
 from imitate.compare.statistics.job_results import Film, References, Result
 from imitate.errors import InputError
 from imitate.experts import load_expert

@@ -8,9 +8,10 @@ import numpy as np
 
 from imitate.compare.report.charts import SCORE_AXIS, Line, Lines, axis_range, rounded
 from imitate.compare.statistics.aggregate import THRESHOLDS, SuiteOutcome
-from imitate.compare.statistics.finished_runs import Entry, Outcome
+from imitate.compare.statistics.entry import Entry
 from imitate.compare.statistics.intervals import interval
 from imitate.compare.statistics.job_results import COSTS, Cost
+from imitate.compare.statistics.outcome import Outcome
 from imitate.envs.spaces import Array
 
 __all__ = ["band", "curves", "profiles", "reach"]

@@ -13,8 +13,9 @@ from imitate.compare.plan.learners import title
 from imitate.compare.report.charts import SCORE_AXIS, Dots, Row, axis_range
 from imitate.compare.statistics.aggregate import Estimate, Lead, SuiteOutcome, leads, together
 from imitate.compare.statistics.collapse import collapse, mean_words
-from imitate.compare.statistics.finished_runs import Entry, Outcome
+from imitate.compare.statistics.entry import Entry
 from imitate.compare.statistics.job_results import COSTS, Cost
+from imitate.compare.statistics.outcome import Outcome
 from imitate.compare.statistics.verdict import GOAL, cost_words, typical_cost
 from imitate.envs.spaces import Array
 

@@ -19,9 +19,10 @@ from imitate.compare.report.colours import looks
 from imitate.compare.report.figures import balanced, save_figure
 from imitate.compare.statistics.aggregate import Estimate
 from imitate.compare.statistics.collapse import mean_words
-from imitate.compare.statistics.finished_runs import Entry, Outcome
+from imitate.compare.statistics.entry import Entry
 from imitate.compare.statistics.intervals import difference
 from imitate.compare.statistics.job_results import Cost
+from imitate.compare.statistics.outcome import Outcome
 from imitate.compare.statistics.pairs import SIGNIFICANT, Pair
 from imitate.compare.statistics.verdict import GOAL, typical_cost
 from imitate.training.settings import chosen_on

@@ -26,9 +26,10 @@ from imitate.compare.report.results_table import (
     runs_csv,
 )  # fmt: skip
 from imitate.compare.report.summary_json import summary_of
-from imitate.compare.statistics.finished_runs import Outcome, read_finished
+from imitate.compare.statistics.finished_runs import read_finished
 from imitate.compare.statistics.intervals import ENOUGH_SEEDS
 from imitate.compare.statistics.job_results import COSTS
+from imitate.compare.statistics.outcome import Outcome
 from imitate.compare.statistics.pairs import Pair, pairs
 from imitate.compare.statistics.verdict import Answer, answer, warnings
 from imitate.files import atomic, versions, write_json

@@ -13,9 +13,10 @@ import numpy as np
 
 from imitate.compare.formatting import number, percent
 from imitate.compare.statistics.collapse import mean_words
-from imitate.compare.statistics.finished_runs import Entry, Outcome
+from imitate.compare.statistics.entry import Entry
 from imitate.compare.statistics.intervals import worst
 from imitate.compare.statistics.job_results import Cost, Reference
+from imitate.compare.statistics.outcome import Outcome
 from imitate.compare.statistics.pairs import Pair
 from imitate.compare.statistics.verdict import GOAL, cost_words, typical_cost
 

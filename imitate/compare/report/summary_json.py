@@ -11,8 +11,9 @@ import numpy as np
 from imitate.compare.report.curves import band
 from imitate.compare.report.estimates import GOALS
 from imitate.compare.statistics.collapse import collapse
-from imitate.compare.statistics.finished_runs import Entry, Outcome
+from imitate.compare.statistics.entry import Entry
 from imitate.compare.statistics.job_results import COSTS, Reference
+from imitate.compare.statistics.outcome import Outcome
 from imitate.compare.statistics.pairs import Pair
 from imitate.compare.statistics.verdict import Answer, warnings
 from imitate.files import without_nan

@@ -16,7 +16,7 @@ import numpy as np
 
 from imitate.compare.plan.learners import title
 from imitate.compare.plan.suite import Suite
-from imitate.compare.statistics.finished_runs import Outcome, read_outcome
+from imitate.compare.statistics.finished_runs import read_outcome
 from imitate.compare.statistics.intervals import (
     drawn_scores,
     holm,
@@ -28,6 +28,7 @@ from imitate.compare.statistics.intervals import (
     stretched,
     stretched_p,
 )
+from imitate.compare.statistics.outcome import Outcome
 from imitate.compare.statistics.pairs import SIGNIFICANT
 from imitate.envs.spaces import Array
 from imitate.errors import InputError

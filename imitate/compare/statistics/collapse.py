@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from imitate.compare.formatting import number
-from imitate.compare.statistics.finished_runs import Entry, Outcome
+from imitate.compare.statistics.entry import Entry
+from imitate.compare.statistics.outcome import Outcome
 
 __all__ = ["collapse", "lower_group", "mean_words"]
 

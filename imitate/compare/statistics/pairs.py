@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from imitate.compare.statistics.finished_runs import Entry, Outcome
+from imitate.compare.statistics.entry import Entry
 from imitate.compare.statistics.intervals import Difference, difference, holm, improvement
+from imitate.compare.statistics.outcome import Outcome
 
 __all__ = ["SIGNIFICANT", "Pair", "pairs"]
 

@@ -13,9 +13,10 @@ from typing import Literal
 
 from imitate.compare.formatting import interval_words, listed, number, p_words, percent
 from imitate.compare.statistics.collapse import collapse
-from imitate.compare.statistics.finished_runs import Entry, Outcome
+from imitate.compare.statistics.entry import Entry
 from imitate.compare.statistics.intervals import ENOUGH_SEEDS, Difference
 from imitate.compare.statistics.job_results import Cost
+from imitate.compare.statistics.outcome import Outcome
 from imitate.compare.statistics.pairs import SIGNIFICANT, Pair, pairs
 
 __all__ = [
