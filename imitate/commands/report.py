@@ -35,9 +35,8 @@ def report(
     from imitate.compare.plan.suite import is_suite
     from imitate.compare.report.results_table import ALL_COLUMNS, SHOWN, as_csv, as_markdown, latex, rows
     from imitate.compare.report.suite_tables import suite_latex, suite_rows
-    from imitate.compare.statistics.aggregate import leads, read_suite
+    from imitate.compare.statistics.aggregate import read_suite
     from imitate.compare.statistics.finished_runs import read_finished
-    from imitate.compare.statistics.pairs import pairs
 
     of_suites = is_suite(folders[0])
     if format == "html":
@@ -52,7 +51,7 @@ def report(
         outcome = read_finished(*folders)
         columns, table = ALL_COLUMNS if format == "csv" else SHOWN, rows(outcome)
     if format == "latex":
-        text = suite_latex(suite, leads(suite.aggregates)) if of_suites else latex(outcome, pairs(outcome))
+        text = suite_latex(suite) if of_suites else latex(outcome)
     else:
         text = {"md": as_markdown, "csv": as_csv}[format](table, columns)
     print(text, end="")

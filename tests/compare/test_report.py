@@ -12,7 +12,6 @@ from reported import fill, five, outcome
 
 from imitate.compare.report.report import write_report
 from imitate.compare.report.results_table import as_csv, as_latex, as_markdown, latex, rows
-from imitate.compare.statistics.pairs import pairs
 from imitate.errors import InputError
 from imitate.files import write_json
 
@@ -56,7 +55,7 @@ def test_tables_are_for_papers(tmp_path: Path) -> None:
 
 def test_latex_has_a_caption_and_bold_only_where_significant(tmp_path: Path) -> None:
     clear = outcome(tmp_path / "clear")
-    text = latex(clear, pairs(clear))
+    text = latex(clear)
     assert (
         r"\caption{CartPole-v1: mean return of 2 test episodes after 1,600 environment steps, 5 seeds."
         in text
@@ -65,7 +64,7 @@ def test_latex_has_a_caption_and_bold_only_where_significant(tmp_path: Path) -> 
     assert text.count(r"\textbf") == 1
     assert r"DAgger & \textbf{500} & 436.5 to 563.5 &" in text
     tied = outcome(tmp_path / "tied", {"dagger": five(490, 510), "bc": five(480, 505), "ppo": five(100, 180)})
-    assert r"\textbf" not in latex(tied, pairs(tied))
+    assert r"\textbf" not in latex(tied)
 
 
 def test_no_cell_is_a_formula(tmp_path: Path) -> None:

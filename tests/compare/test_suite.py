@@ -16,7 +16,7 @@ from imitate.compare import Suite, write_suite_report
 from imitate.compare.execute.carry_out import carry_out
 from imitate.compare.plan.comparison import Comparison
 from imitate.compare.plan.suite import BUNDLED
-from imitate.compare.statistics.aggregate import leads, read_suite
+from imitate.compare.statistics.aggregate import read_suite
 from imitate.compare.statistics.intervals import holm
 from imitate.compare.statistics.job_results import ExpertFacts, Reference, References, Result
 from imitate.compare.statistics.suite_verdict import suite_answer, suite_warnings
@@ -180,7 +180,7 @@ def test_scores_are_taken_together_over_environments(tmp_path: Path) -> None:
     assert bc.profile[0].tolist() == [1.0, 1.0, 1.0]  # all runs are above 0
     above_half = bc.profile[np.searchsorted(np.linspace(0, 1.2, 49), 0.6)]
     assert above_half[0] == 0.5
-    table = {(lead.a, lead.b): lead for lead in leads(found.aggregates)}
+    table = {(lead.a, lead.b): lead for lead in found.leads}
     assert table["bc", "ppo"].improvement.value == 1.0
     # Ahead of SB3's in Acrobot always; in CartPole four of five are, and one is level.
     assert table["ppo", "sb3:ppo"].improvement.value == pytest.approx((1.0 + 0.9) / 2)
@@ -204,7 +204,7 @@ def test_eleven_learners_can_be_told_apart(tmp_path: Path) -> None:
     learners |= {name: five(60, 100) for name in ("ppo", "a2c", "dqn", "reinforce", "sb3:ppo")}
     found = read_suite(fill(tmp_path, dict.fromkeys(("CartPole-v1", "Acrobot-v1"), learners)))
     assert suite_answer(found).verdict == "yes"
-    asked = [lead for lead in leads(found.aggregates) if lead.asked]
+    asked = [lead for lead in found.leads if lead.asked]
     assert len(asked) == 6 * 5  # imitators against RL
     assert [lead.p for lead in asked] == pytest.approx(holm([lead.alone for lead in asked]))
     assert min(lead.p for lead in asked) == pytest.approx(30 * min(lead.alone for lead in asked))

@@ -12,21 +12,22 @@ from reported import five
 from test_suite import RETURNS, fill
 
 from imitate.compare import Suite, write_suite_report
-from imitate.compare.report.report import write_report
+from imitate.compare.report.report import write_outcome
+from imitate.compare.statistics.outcome import Outcome
 
 
-def undrawn_report(*folders: Path, out: Path) -> Path:
+def undrawn_report(outcome: Outcome, out: Path) -> Path:
     """The report of a part without the PDF and PNG of its figures."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("imitate.compare.report.page_data.save_figure", lambda *_, **__: b"")
-        return write_report(*folders, out=out)
+        return write_outcome(outcome, out)
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of the suite above, with all that is written beside it."""
     with pytest.MonkeyPatch.context() as patch:  # test_report.py looks at the figures of a part
-        patch.setattr("imitate.compare.report.suite_report.write_report", undrawn_report)
+        patch.setattr("imitate.compare.report.suite_report.write_outcome", undrawn_report)
         return write_suite_report(fill(tmp_path_factory.mktemp("written") / "suite"))
 
 

@@ -14,12 +14,11 @@ from imitate.compare.report.report import write_report
 from imitate.compare.statistics.finished_runs import read_outcome
 from imitate.compare.statistics.intervals import difference, holm
 from imitate.compare.statistics.job_results import Point, Result
-from imitate.compare.statistics.pairs import pairs
 from imitate.compare.statistics.verdict import answer, warnings
 
 
 def test_pairs_are_paired_and_corrected(tmp_path: Path) -> None:
-    table = {(pair.a, pair.b): pair for pair in pairs(outcome(tmp_path))}
+    table = {(pair.a, pair.b): pair for pair in outcome(tmp_path).pairs}
     assert list(table) == [
         ("bc", "dagger"), ("bc", "ppo"), ("bc", "expert"),
         ("dagger", "ppo"), ("dagger", "expert"), ("ppo", "expert"),
@@ -76,7 +75,7 @@ def test_level_in_the_end_the_faster_one_is_better(tmp_path: Path) -> None:
     # DAgger's curve is a step at 100 (area 1 - 1/32), PPO's a ramp (1/2): 15/32 apart.
     assert "The area under the curve decides: a difference of 47 % (95 % interval 47 % to" in said.sentence
     assert said.sentence.endswith("at the least cost: 50 expert answers and 100 steps.")
-    (pair,) = [each for each in pairs(read_outcome(out)) if each.asked]
+    (pair,) = [each for each in read_outcome(out).pairs if each.asked]
     assert said.test == "area under the curve"
     assert said.result == pair.area
     assert pair.p == 1.0  # the final return, which does not decide
@@ -102,9 +101,9 @@ def test_the_verdicts_family_is_imitators_against_rl(tmp_path: Path) -> None:
     """Final return and area of one pair are two tests; how many other learners are compared does not matter."""
     few = {"dagger": five(200, 400), "ppo": five(100, 240)}
     found = outcome(tmp_path / "few", few)
-    (alone,) = [each for each in pairs(found) if each.asked]
+    (alone,) = [each for each in found.pairs if each.asked]
     more = few | {name: five(300, 320) for name in ("bc", "gail", "sqil")}
-    table = {(each.a, each.b): each for each in pairs(outcome(tmp_path / "more", more))}
+    table = {(each.a, each.b): each for each in outcome(tmp_path / "more", more).pairs}
     assert alone.area is not None
     raw = [alone.alone, difference(*(found.areas(entry) for entry in found.learners)).p]
     assert [alone.p, alone.area.p] == pytest.approx(holm(raw))
@@ -118,7 +117,7 @@ def test_the_verdicts_family_is_imitators_against_rl(tmp_path: Path) -> None:
 def test_interval_and_p_agree(tmp_path: Path) -> None:
     """p uncorrected is below 0.05 if the interval leaves 0 out."""
     for top in range(200, 600, 50):
-        for pair in pairs(outcome(tmp_path / str(top), {"dagger": five(180, top), "ppo": five(100, 240)})):
+        for pair in outcome(tmp_path / str(top), {"dagger": five(180, top), "ppo": five(100, 240)}).pairs:
             assert (pair.alone < 0.05) == (pair.low > 0 or pair.high < 0)
             assert pair.p >= pair.alone
 
@@ -139,7 +138,7 @@ def test_controls_are_an_audit_and_nothing_else(tmp_path: Path) -> None:
     out = fill(tmp_path / "out", returns)
     found = read_outcome(out)
     assert [entry.algorithm for entry in found.learners] == ["gail", "ppo"]
-    assert {pair.a for pair in pairs(found)} | {pair.b for pair in pairs(found)} == {"gail", "ppo", "expert"}
+    assert {pair.a for pair in found.pairs} | {pair.b for pair in found.pairs} == {"gail", "ppo", "expert"}
     page = write_report(out).read_text("utf-8")
     assert "<h1>GAIL and PPO on CartPole-v1</h1>" in page
     audit = page[page.index('id="audit"') : page.index('id="reading"')]

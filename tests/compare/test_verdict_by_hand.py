@@ -11,11 +11,11 @@ from reported import fill, five, outcome, result
 from test_suite import fill as fill_suite
 
 from imitate.compare.plan.comparison import POINTS
-from imitate.compare.statistics.aggregate import leads, read_suite
+from imitate.compare.statistics.aggregate import read_suite
 from imitate.compare.statistics.finished_runs import read_outcome
 from imitate.compare.statistics.intervals import Difference, interval, stretched
 from imitate.compare.statistics.job_results import Point, Result
-from imitate.compare.statistics.pairs import Pair, pairs
+from imitate.compare.statistics.pairs import Pair
 from imitate.compare.statistics.suite_verdict import suite_answer
 from imitate.compare.statistics.verdict import answer
 
@@ -73,7 +73,7 @@ def test_a_suites_winner_is_ahead_of_all_of_the_other_kind(
 def test_a_suites_verdict_is_corrected_for_its_tests(tmp_path: Path) -> None:
     rivals = dict.fromkeys(("ppo", "a2c", "dqn", "reinforce"), five(170, 430))
     found = read_suite(fill_suite(tmp_path, {"CartPole-v1": {"bc": five(480, 480)} | rivals}))
-    for lead in leads(found.aggregates):
+    for lead in found.leads:
         if lead.asked:
             assert lead.alone < 0.05 < lead.p
     assert suite_answer(found).verdict == "unclear"
@@ -108,7 +108,7 @@ def test_the_hardest_test_that_was_passed_is_named(tmp_path: Path) -> None:
 def test_one_seed_of_either_learner_allows_no_test(few: str, tmp_path: Path) -> None:
     returns = {"dagger": five(500, 500), "ppo": five(100, 180)}
     found = outcome(tmp_path, returns | {few: returns[few][:1]})
-    (pair,) = [each for each in pairs(found) if each.asked]
+    (pair,) = [each for each in found.pairs if each.asked]
     assert pair.area is not None
     assert all(map(math.isnan, (pair.p, pair.low, pair.high, pair.area.p)))
     assert answer(found).verdict == "unclear"
@@ -156,7 +156,7 @@ def test_references_are_of_the_learners_first_episodes(tmp_path: Path) -> None:
 
 def test_who_is_always_ahead_is_so_in_every_draw(tmp_path: Path) -> None:
     found = read_suite(fill_suite(tmp_path, {"CartPole-v1": {"bc": five(480, 500), "ppo": five(20, 68)}}))
-    (lead,) = leads(found.aggregates)
+    (lead,) = found.leads
     assert (lead.improvement.value, lead.improvement.low, lead.improvement.high) == (1.0, 1.0, 1.0)
 
 
@@ -164,6 +164,6 @@ def test_a_lead_is_drawn_with_the_same_seeds_and_episodes_for_both(tmp_path: Pat
     """The seeds of both differ by 300, and each of one by 24 from the same of the other: 24 / 480 in every draw but for
     the scale, which is 477 to 483."""
     found = read_suite(fill_suite(tmp_path, {"CartPole-v1": {"bc": five(124, 424), "ppo": five(100, 400)}}))
-    (lead,) = leads(found.aggregates)
+    (lead,) = found.leads
     assert 0.049 < lead.iqm.low <= lead.iqm.value <= lead.iqm.high < 0.051
     assert lead.certain

@@ -11,7 +11,7 @@ import numpy as np
 from imitate.compare.formatting import number, percent
 from imitate.compare.plan.learners import title
 from imitate.compare.report.charts import SCORE_AXIS, Dots, Row, axis_range
-from imitate.compare.statistics.aggregate import Estimate, Lead, SuiteOutcome, leads, together
+from imitate.compare.statistics.aggregate import Estimate, Lead, SuiteOutcome, together
 from imitate.compare.statistics.collapse import collapse, mean_words
 from imitate.compare.statistics.entry import Entry
 from imitate.compare.statistics.job_results import COSTS, Cost
@@ -46,7 +46,7 @@ def scores(found: SuiteOutcome, order: Sequence[str] = ()) -> list[Dots]:
         _panel("Optimality gap", lack, rows([each.gap for each in learners], missing), [("expert", 0.0)]),
     ]
     names = [each.algorithm for each in learners]
-    return panels + ([_improvement(names, leads(found.aggregates))] if len(names) > 1 else [])
+    return panels + ([_improvement(names, found.leads)] if len(names) > 1 else [])
 
 
 def _row(name: str, value: Estimate, dots: Sequence[float], words: str = "") -> Row:

@@ -23,7 +23,7 @@ from imitate.compare.statistics.entry import Entry
 from imitate.compare.statistics.intervals import difference
 from imitate.compare.statistics.job_results import Cost
 from imitate.compare.statistics.outcome import Outcome
-from imitate.compare.statistics.pairs import SIGNIFICANT, Pair
+from imitate.compare.statistics.pairs import SIGNIFICANT
 from imitate.compare.statistics.verdict import GOAL, typical_cost
 from imitate.training.settings import chosen_on
 
@@ -37,6 +37,7 @@ __all__ = [
     "machines",
     "matrix",
     "matrix_cell",
+    "pairs_matrix",
     "provenance",
     "settings",
     "tiles",
@@ -148,29 +149,29 @@ def _dots(chart: Dots, order: Sequence[str]) -> dict[str, Any]:
     return vars(chart) | {"rows": rows}
 
 
-def matrix(outcome: Outcome, found: Sequence[Pair]) -> dict[str, Any]:
-    """The matrix of differences, row minus column: learners best first, then the expert as a column."""
-    table = {(pair.a, pair.b): pair for each in found for pair in (each, each.turned())}
+def pairs_matrix(outcome: Outcome) -> dict[str, Any]:
+    """The differences of mean returns, row minus column: learners best first, then the expert as a column."""
     ranked = outcome.ranked()
-    across = {entry.algorithm: entry.title for entry in ranked}
+    titles = {entry.algorithm: entry.title for entry in ranked}
     if outcome.references.expert is not None:
-        across["expert"] = "Expert"
+        titles["expert"] = "Expert"
+    cells = {
+        (pair.a, pair.b): matrix_cell(Estimate(pair.mean, pair.low, pair.high), pair.improvement, pair.p)
+        for each in outcome.pairs
+        for pair in (each, each.turned())
+    }
+    return matrix(titles, {entry.algorithm: outcome.place(entry) for entry in ranked}, cells)
 
-    def cell(row: str, column: str) -> dict[str, str] | None:
-        if row == column:
-            return None
-        pair = table[row, column]
-        return matrix_cell(Estimate(pair.mean, pair.low, pair.high), pair.improvement, pair.p)
 
+def matrix(
+    titles: Mapping[str, str], colors: Mapping[str, int], cells: Mapping[tuple[str, str], dict[str, str]]
+) -> dict[str, Any]:
+    """A matrix of pairs: a column for each of `titles`, a row for each of `colors`. The diagonal has no cells."""
     rows = [
-        {
-            "title": entry.title,
-            "color": outcome.place(entry),
-            "cells": [cell(entry.algorithm, name) for name in across],
-        }
-        for entry in ranked
+        {"title": titles[name], "color": color, "cells": [cells.get((name, other)) for other in titles]}
+        for name, color in colors.items()
     ]
-    return {"across": [*across.values()], "rows": rows}
+    return {"across": [*titles.values()], "rows": rows}
 
 
 def matrix_cell(gain: Estimate, chance: float, p: float) -> dict[str, str]:

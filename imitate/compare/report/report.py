@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,11 @@ from imitate.compare.statistics.finished_runs import read_finished
 from imitate.compare.statistics.intervals import ENOUGH_SEEDS
 from imitate.compare.statistics.job_results import COSTS
 from imitate.compare.statistics.outcome import Outcome
-from imitate.compare.statistics.pairs import Pair, pairs
-from imitate.compare.statistics.verdict import Answer, answer, warnings
+from imitate.compare.statistics.verdict import answer, warnings
 from imitate.files import atomic, versions, write_json
 from imitate.toml import as_toml
 
-__all__ = ["page_template", "write_report", "write_texts"]
+__all__ = ["page_template", "write_outcome", "write_report", "write_texts"]
 
 
 def write_report(*folders: str | Path, out: str | Path | None = None) -> Path:
@@ -47,18 +46,20 @@ def write_report(*folders: str | Path, out: str | Path | None = None) -> Path:
     Raises InputError if a folder holds no comparison, if they do not fit together, or if no learner finished.
     """
     paths = [Path(folder) for folder in folders]
-    outcome = read_finished(*paths)
-    out = Path(out or paths[0])
-    out.mkdir(parents=True, exist_ok=True)
-    table, found, said = rows(outcome), pairs(outcome), answer(outcome)
-    write_json(out / "summary.json", summary_of(outcome, said, found))
+    return write_outcome(read_finished(*paths), Path(out or paths[0]))
+
+
+def write_outcome(outcome: Outcome, out: Path) -> Path:
+    """As `write_report`, of results that have been read."""
+    table = rows(outcome)
+    write_json(out / "summary.json", summary_of(outcome))
     texts = {
         "results.csv": runs_csv(outcome),
         "table.md": as_markdown(table),
-        "table.tex": latex(outcome, found),
+        "table.tex": latex(outcome),
         "comparison.toml": as_toml(outcome.comparison.to_json()),
     }
-    texts["report.html"] = _html(outcome, said, found, table, texts, _figures(outcome, out / "figures"))
+    texts["report.html"] = _html(outcome, table, texts, _figures(outcome, out / "figures"))
     write_texts(out, texts)
     return out / "report.html"
 
@@ -83,19 +84,14 @@ def _figures(outcome: Outcome, folder: Path) -> dict[str, Any]:
 
 
 def _html(
-    outcome: Outcome,
-    said: Answer,
-    found: Sequence[Pair],
-    table: list[TableRow],
-    texts: Mapping[str, str],
-    figures: Mapping[str, Any],
+    outcome: Outcome, table: list[TableRow], texts: Mapping[str, str], figures: Mapping[str, Any]
 ) -> str:
     """The page; `texts` are the files beside it, by name."""
     comparison, expert = outcome.comparison, outcome.references.expert
     return page_template("report.html").render(
         comparison=comparison,
         titles=listed([title(name) for name in comparison.algorithms]),
-        answer=said,
+        answer=answer(outcome),
         tiles=page_data.tiles(outcome),
         warnings=warnings(outcome),
         outcome=outcome,
@@ -107,7 +103,7 @@ def _html(
         columns=columns(outcome),
         shown=len(SHOWN),
         copies={"CSV": as_csv(table), "Markdown": texts["table.md"], "LaTeX": texts["table.tex"]},
-        matrix=page_data.matrix(outcome, found),
+        matrix=page_data.pairs_matrix(outcome),
         few=comparison.seeds < ENOUGH_SEEDS,
         films=page_data.films(outcome),
         audit=page_data.audit(outcome),

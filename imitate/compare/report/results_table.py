@@ -6,7 +6,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,6 @@ from imitate.compare.statistics.entry import Entry
 from imitate.compare.statistics.intervals import worst
 from imitate.compare.statistics.job_results import Cost, Reference
 from imitate.compare.statistics.outcome import Outcome
-from imitate.compare.statistics.pairs import Pair
 from imitate.compare.statistics.verdict import GOAL, cost_words, typical_cost
 
 __all__ = [
@@ -136,9 +135,9 @@ def as_markdown(table: list[TableRow], columns: tuple[str, ...] = SHOWN) -> str:
     return "\n".join(lines) + "\n"
 
 
-def latex(outcome: Outcome, found: Sequence[Pair]) -> str:
+def latex(outcome: Outcome) -> str:
     """The table of a comparison in LaTeX, for a paper."""
-    comparison, best = outcome.comparison, certain_best(outcome, found)
+    comparison, best = outcome.comparison, certain_best(outcome)
     caption = (
         f"{comparison.env_id}: mean return of {comparison.episodes} test episodes after {comparison.budget:,} "
         f"environment steps, {comparison.seeds} seed{'s' if comparison.seeds > 1 else ''}. {INTERVALS} {BOLD}"
@@ -147,12 +146,10 @@ def latex(outcome: Outcome, found: Sequence[Pair]) -> str:
     return as_latex(rows(outcome), caption=caption, label=comparison.env_id, bold=bold)
 
 
-def certain_best(outcome: Outcome, found: Sequence[Pair]) -> Entry | None:
+def certain_best(outcome: Outcome) -> Entry | None:
     """The learner that is significantly better than every other; None if there is none."""
     best = outcome.ranked()[0]
-    rivals = [
-        pair for pair in found if best.algorithm in (pair.a, pair.b) and "expert" not in (pair.a, pair.b)
-    ]
+    rivals = [pair for pair in outcome.pairs if best.algorithm in (pair.a, pair.b) and pair.b != "expert"]
     return best if rivals and all(pair.certain for pair in rivals) else None
 
 

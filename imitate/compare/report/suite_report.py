@@ -3,7 +3,7 @@ each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,14 @@ from imitate.compare.plan.suite import Suite
 from imitate.compare.report import page_data
 from imitate.compare.report.curves import curves, profiles, reach
 from imitate.compare.report.estimates import frontier, scores
-from imitate.compare.report.report import page_template, write_report, write_texts
+from imitate.compare.report.report import page_template, write_outcome, write_texts
 from imitate.compare.report.results_table import TableRow, as_csv, as_markdown
 from imitate.compare.report.suite_tables import suite_latex, suite_rows, suite_runs_csv
 from imitate.compare.report.summary_json import answer_facts
-from imitate.compare.statistics.aggregate import THRESHOLDS, Estimate, Lead, SuiteOutcome, leads, read_suite
+from imitate.compare.statistics.aggregate import THRESHOLDS, Estimate, SuiteOutcome, read_suite
 from imitate.compare.statistics.job_results import COSTS
 from imitate.compare.statistics.suite_verdict import suite_answer, suite_warnings
-from imitate.compare.statistics.verdict import GOAL, Answer, answer, typical_cost
+from imitate.compare.statistics.verdict import GOAL, answer, typical_cost
 from imitate.files import without_nan, write_json
 
 __all__ = ["write_suite_report"]
@@ -39,29 +39,26 @@ def write_suite_report(*folders: str | Path, out: str | Path | None = None) -> P
     paths = [Path(folder) for folder in folders]
     suite = read_suite(*paths)
     out = Path(out or paths[0])
-    out.mkdir(parents=True, exist_ok=True)
-    for label in suite.outcomes:
-        having = [folder / label for folder in paths if (folder / label / "runs.json").is_file()]
-        write_report(*having, out=out / label)
-    said, found = suite_answer(suite), leads(suite.aggregates)
+    for label, outcome in suite.outcomes.items():
+        write_outcome(outcome, out / label)
     columns, table = suite_rows(suite)
-    write_json(out / "summary.json", _summary(suite, said, found))
+    write_json(out / "summary.json", _summary(suite))
     merged = Suite(suite.name, {label: outcome.comparison for label, outcome in suite.outcomes.items()})
     texts = {
         "results.csv": suite_runs_csv(suite),
         "table.md": as_markdown(table, columns),
-        "table.tex": suite_latex(suite, found),
+        "table.tex": suite_latex(suite),
         "suite.toml": merged.toml,
     }
     figures = _figures(suite, out / "figures")
-    texts["report.html"] = _html(suite, said, found, columns, table, texts, figures)
+    texts["report.html"] = _html(suite, columns, table, texts, figures)
     write_texts(out, texts)
     return out / "report.html"
 
 
-def _summary(suite: SuiteOutcome, said: Answer, found: Sequence[Lead]) -> dict[str, Any]:
+def _summary(suite: SuiteOutcome) -> dict[str, Any]:
     return {
-        **answer_facts(said),
+        **answer_facts(suite_answer(suite)),
         "warnings": suite_warnings(suite),
         "scored": list(suite.scored),
         "algorithms": {
@@ -80,7 +77,7 @@ def _summary(suite: SuiteOutcome, said: Answer, found: Sequence[Lead]) -> dict[s
         "pairs": [
             {"a": lead.a, "b": lead.b, "iqm": _numbers(lead.iqm), "improvement": _numbers(lead.improvement)}
             | without_nan({"p": lead.p, "alone": lead.alone, "asked": lead.asked})
-            for lead in found
+            for lead in suite.leads
         ],
         "environments": {
             label: answer_facts(answer(outcome)) | {"means": {e.algorithm: e.mean for e in outcome.learners}}
@@ -117,8 +114,6 @@ def _figures(suite: SuiteOutcome, folder: Path) -> dict[str, Any]:
 
 def _html(
     suite: SuiteOutcome,
-    said: Answer,
-    found: Sequence[Lead],
     columns: tuple[str, ...],
     table: list[TableRow],
     texts: Mapping[str, str],
@@ -128,10 +123,10 @@ def _html(
     budgets = {outcome.comparison.budget for outcome in suite.outcomes.values()}
     return page_template("suite.html").render(
         name=suite.name,
-        answer=said,
+        answer=suite_answer(suite),
         warnings=suite_warnings(suite),
         suite=suite,
-        tiles=_tiles(suite, found),
+        tiles=_tiles(suite),
         figures=figures,
         learners=page_data.learners(suite.order),
         costs=dict(COSTS),
@@ -147,7 +142,7 @@ def _html(
             "Markdown": texts["table.md"],
             "LaTeX": texts["table.tex"],
         },
-        matrix=_matrix(suite, found),
+        matrix=_matrix(suite),
         budgets=" to ".join(number(each) for each in sorted({min(budgets), max(budgets)})),
         titles=listed([title(name) for name in suite.order]),
         count=counted(len(suite.outcomes), "environment"),
@@ -157,7 +152,7 @@ def _html(
     )
 
 
-def _tiles(suite: SuiteOutcome, found: Sequence[Lead]) -> list[dict[str, str]]:
+def _tiles(suite: SuiteOutcome) -> list[dict[str, str]]:
     """The tiles at the top: steps to 95 % of the expert, the best imitator and the best RL learner, and the probability
     that the better one improves on the other."""
     tiles = [] if (cheapest := _cheapest(suite)) is None else [cheapest]
@@ -166,7 +161,8 @@ def _tiles(suite: SuiteOutcome, found: Sequence[Lead]) -> list[dict[str, str]]:
         if best is not None:
             who = f"{best.title}: {ends_words(best.iqm.low, best.iqm.high)}"
             tiles.append({"title": f"Best by {kind}, IQM", "value": number(best.iqm.value), "who": who})
-    pair = _best_pair(suite, found)
+    # The best imitation learner compared with the best RL learner.
+    pair = next((lead for lead in suite.leads if lead.asked), None)
     if pair is not None:
         who = f"a run of {title(pair.a)} over one of {title(pair.b)}"
         value = percent(pair.improvement.value)
@@ -193,28 +189,12 @@ def _cheapest(suite: SuiteOutcome) -> dict[str, str] | None:
     return {"title": name, "value": value, "who": f"{title(best)}, in {len(spent[best])} of {environments}"}
 
 
-def _best_pair(suite: SuiteOutcome, found: Sequence[Lead]) -> Lead | None:
-    """The best imitation learner compared with the best RL learner."""
-    kinds = {each.algorithm: each.imitates for each in suite.aggregates}
-    return next((lead for lead in found if kinds[lead.a] != kinds[lead.b]), None)
-
-
-def _matrix(suite: SuiteOutcome, found: Sequence[Lead]) -> dict[str, Any]:
+def _matrix(suite: SuiteOutcome) -> dict[str, Any]:
     """The matrix of pairs, row over column: difference of the IQM and probability of improvement."""
-    table = {(lead.a, lead.b): lead for each in found for lead in (each, each.turned())}
-
-    def cell(row: str, column: str) -> dict[str, str] | None:
-        if row == column:
-            return None
-        lead = table[row, column]
-        return page_data.matrix_cell(lead.iqm, lead.improvement.value, lead.p)
-
-    rows = [
-        {
-            "title": row.title,
-            "color": suite.order.index(row.algorithm),
-            "cells": [cell(row.algorithm, column.algorithm) for column in suite.aggregates],
-        }
-        for row in suite.aggregates
-    ]
-    return {"across": [each.title for each in suite.aggregates], "rows": rows}
+    titles = {each.algorithm: each.title for each in suite.aggregates}
+    cells = {
+        (lead.a, lead.b): page_data.matrix_cell(lead.iqm, lead.improvement.value, lead.p)
+        for each in suite.leads
+        for lead in (each, each.turned())
+    }
+    return page_data.matrix(titles, {name: suite.order.index(name) for name in titles}, cells)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from imitate.compare.formatting import counted, ends_words
 from imitate.compare.plan.learners import title
@@ -17,9 +16,8 @@ from imitate.compare.report.results_table import (
     number_cell,
     runs_csv,
 )
-from imitate.compare.statistics.aggregate import Lead, SuiteOutcome
+from imitate.compare.statistics.aggregate import SuiteOutcome
 from imitate.compare.statistics.collapse import mean_words
-from imitate.compare.statistics.pairs import pairs
 
 __all__ = ["suite_latex", "suite_rows", "suite_runs_csv"]
 
@@ -51,7 +49,7 @@ def suite_rows(suite: SuiteOutcome) -> tuple[tuple[str, ...], list[TableRow]]:
     return columns, table
 
 
-def suite_latex(suite: SuiteOutcome, found: Sequence[Lead]) -> str:
+def suite_latex(suite: SuiteOutcome) -> str:
     """The table of a suite in LaTeX, for a paper."""
     columns, table = suite_rows(suite)
     outcomes, aggregates = suite.outcomes, suite.aggregates
@@ -59,10 +57,10 @@ def suite_latex(suite: SuiteOutcome, found: Sequence[Lead]) -> str:
     bold = set()
     if len(aggregates) > 1:
         best = aggregates[0].algorithm
-        if all(lead.certain for lead in found if best in (lead.a, lead.b)):
+        if all(lead.certain for lead in suite.leads if best in (lead.a, lead.b)):
             bold.add((title(best), "IQM of scores"))
     for label, outcome in outcomes.items():
-        if (winner := certain_best(outcome, pairs(outcome))) is not None:
+        if (winner := certain_best(outcome)) is not None:
             bold.add((winner.title, label))
     caption = (
         f"Scores, where random actions are 0 and the expert is 1, over {counted(len(suite.scored), 'environment')} "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -14,17 +13,16 @@ from imitate.compare.statistics.collapse import collapse
 from imitate.compare.statistics.entry import Entry
 from imitate.compare.statistics.job_results import COSTS, Reference
 from imitate.compare.statistics.outcome import Outcome
-from imitate.compare.statistics.pairs import Pair
-from imitate.compare.statistics.verdict import Answer, warnings
+from imitate.compare.statistics.verdict import Answer, answer, warnings
 from imitate.files import without_nan
 
 __all__ = ["answer_facts", "summary_of"]
 
 
-def summary_of(outcome: Outcome, said: Answer, found: Sequence[Pair]) -> dict[str, Any]:
+def summary_of(outcome: Outcome) -> dict[str, Any]:
     comparison, expert = outcome.comparison, outcome.references.expert
     return {
-        **answer_facts(said),
+        **answer_facts(answer(outcome)),
         "warnings": warnings(outcome),
         "env_id": comparison.env_id,
         "budget": comparison.budget,
@@ -32,7 +30,7 @@ def summary_of(outcome: Outcome, said: Answer, found: Sequence[Pair]) -> dict[st
         "expert": None if expert is None else {"spec": expert.spec} | _reference(expert.measured),
         "random": _reference(outcome.references.random),
         "algorithms": {entry.algorithm: _facts(outcome, entry) for entry in outcome.learners},
-        "pairs": [without_nan(asdict(pair)) for pair in found],
+        "pairs": [without_nan(asdict(pair)) for pair in outcome.pairs],
         "audit": {entry.algorithm: entry.mean for entry in outcome.controls},
         "failures": list(outcome.failures),
         "missing": list(outcome.missing),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 
@@ -33,7 +34,7 @@ from imitate.compare.statistics.pairs import SIGNIFICANT
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
-__all__ = ["THRESHOLDS", "Aggregate", "Estimate", "Lead", "SuiteOutcome", "leads", "read_suite", "together"]
+__all__ = ["THRESHOLDS", "Aggregate", "Estimate", "Lead", "SuiteOutcome", "read_suite", "together"]
 
 THRESHOLDS = np.concatenate([np.linspace(0.0, 2.0, 81), np.geomspace(2.05, 100.0, 40)])
 """The scores at which performance profiles are computed; a page draws them up to the largest score."""
@@ -132,6 +133,15 @@ class SuiteOutcome:
         """The number of seeds that every learner in the aggregate has in every environment."""
         return min((len(each.scores) for each in self.aggregates), default=0)
 
+    @cached_property
+    def leads(self) -> list[Lead]:
+        """All pairs of learners in the aggregates, the better one first."""
+        found = [_lead(a, b) for a, b in combinations(self.aggregates, 2)]
+        corrected = {
+            asked: iter(holm([p.alone for p in found if p.asked == asked])) for asked in (True, False)
+        }
+        return [replace(lead, p=next(corrected[lead.asked])) for lead in found]
+
 
 def read_suite(*folders: Path) -> SuiteOutcome:
     """Read the results of a suite from its folder. From several folders, comparisons of the same name are merged.
@@ -196,13 +206,6 @@ def _aggregate(name: str, outcomes: Sequence[Outcome]) -> Aggregate | None:
         np.clip(np.stack([share, *stretched(share, shares, seeds)], 1), 0, 1),
         drawn,
     )
-
-
-def leads(aggregates: Sequence[Aggregate]) -> list[Lead]:
-    """All pairs of learners, the better one first."""
-    found = [_lead(a, b) for a, b in combinations(aggregates, 2)]
-    corrected = {asked: iter(holm([p.alone for p in found if p.asked == asked])) for asked in (True, False)}
-    return [replace(lead, p=next(corrected[lead.asked])) for lead in found]
 
 
 def _lead(a: Aggregate, b: Aggregate) -> Lead:

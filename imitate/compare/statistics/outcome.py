@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from imitate.compare.plan.comparison import Comparison
 from imitate.compare.statistics.entry import Entry
 from imitate.compare.statistics.intervals import area, reached
 from imitate.compare.statistics.job_results import Cost, References, Result
+from imitate.compare.statistics.pairs import Pair, all_pairs
 
 __all__ = ["Outcome"]
 
@@ -104,6 +106,13 @@ class Outcome:
             curves = (np.stack([steps, each], 1) for each in shares.T)
             found.append([area(curve, self.comparison.budget, steps=flat) for curve in curves])
         return found
+
+    @cached_property
+    def pairs(self) -> list[Pair]:
+        """All pairs of learners, in the comparison's order, and every learner with the expert."""
+        expert = self.references.expert
+        areas = {entry.algorithm: self.areas(entry) for entry in self.learners}
+        return all_pairs(self.learners, None if expert is None else expert.measured.returns, areas)
 
     def place(self, entry: Entry) -> int:
         """The learner's place in the comparison, counting unfinished ones too; it determines the colour."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 from imitate.compare.statistics.entry import Entry
 from imitate.compare.statistics.intervals import Difference, difference, holm, improvement
-from imitate.compare.statistics.outcome import Outcome
 
-__all__ = ["SIGNIFICANT", "Pair", "pairs"]
+__all__ = ["SIGNIFICANT", "Pair", "all_pairs"]
 
 SIGNIFICANT = 0.05
 
@@ -61,22 +59,26 @@ class Pair:
         )
 
 
-def pairs(outcome: Outcome) -> list[Pair]:
-    """All pairs of learners, in the comparison's order, and every learner with the expert."""
-    found = [_pair(outcome, a, b) for a, b in combinations(outcome.learners, 2)]
-    expert = outcome.references.expert
-    if expert is not None:
-        found += [_against(entry, expert.measured.returns) for entry in outcome.learners]
-        order = [*(entry.algorithm for entry in outcome.learners), "expert"]
-        found.sort(key=lambda pair: (order.index(pair.a), order.index(pair.b)))
+def all_pairs(
+    learners: Sequence[Entry], expert: Sequence[float] | None, areas: Mapping[str, Sequence[Sequence[float]]]
+) -> list[Pair]:
+    """All pairs of learners, in their order, and every learner with the expert.
+
+    expert  its returns; None if there is none
+    areas   by learner, of each seed and each of the curves' episodes (`Outcome.areas`)
+    """
+    found: list[Pair] = []
+    for n, a in enumerate(learners):
+        found += [_pair(a, b, areas) for b in learners[n + 1 :]]
+        found += [] if expert is None else [_against(a, expert)]
     return _corrected(found)
 
 
-def _pair(outcome: Outcome, a: Entry, b: Entry) -> Pair:
+def _pair(a: Entry, b: Entry, areas: Mapping[str, Sequence[Sequence[float]]]) -> Pair:
     final, chance = _tested(difference(a.x, b.x), a, b), improvement(a.x, b.x)
     asked, area = a.imitates != b.imitates, None
-    if asked and (areas := outcome.areas(a)):
-        area = _tested(difference(areas, outcome.areas(b)), a, b)
+    if asked and areas[a.algorithm]:
+        area = _tested(difference(areas[a.algorithm], areas[b.algorithm]), a, b)
     ends = (final.low, final.high, final.p)
     return Pair(a.algorithm, b.algorithm, final.mean, *ends, chance, final.p, asked, area)
 

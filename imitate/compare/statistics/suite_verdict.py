@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from imitate.compare.formatting import counted, interval_words, listed, number, p_words
 from imitate.compare.plan.learners import title
-from imitate.compare.statistics.aggregate import Aggregate, Lead, SuiteOutcome, leads
+from imitate.compare.statistics.aggregate import Aggregate, Lead, SuiteOutcome
 from imitate.compare.statistics.intervals import ENOUGH_SEEDS, Difference
 from imitate.compare.statistics.verdict import Answer, Verdict, answer, cautions
 
@@ -22,7 +22,7 @@ def suite_answer(suite: SuiteOutcome) -> Answer:
     if not imitators or not rivals:
         lacking = "imitation" if not imitators else "pure RL"
         return Answer("unclear", f"Can't tell: no learner by {lacking} has a score in every environment.")
-    table = {(lead.a, lead.b): lead for lead in leads(suite.aggregates) if lead.asked}
+    table = {(lead.a, lead.b): lead for lead in suite.leads if lead.asked}
     asked: list[tuple[Verdict, Aggregate, list[Aggregate]]] = [
         ("yes", imitators[0], rivals),
         ("no", rivals[0], imitators),

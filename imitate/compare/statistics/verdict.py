@@ -17,7 +17,7 @@ from imitate.compare.statistics.entry import Entry
 from imitate.compare.statistics.intervals import ENOUGH_SEEDS, Difference
 from imitate.compare.statistics.job_results import Cost
 from imitate.compare.statistics.outcome import Outcome
-from imitate.compare.statistics.pairs import SIGNIFICANT, Pair, pairs
+from imitate.compare.statistics.pairs import SIGNIFICANT, Pair
 
 __all__ = [
     "GOAL",
@@ -71,7 +71,7 @@ def answer(outcome: Outcome) -> Answer:
         lacking = "imitation" if not imitators else "pure RL (add ppo)"
         best = f"{_ended(outcome, outcome.ranked()[:1])}.{_cheapest(outcome)}"
         return Answer("unclear", f"Can't tell: no learner by {lacking} took part. {best}")
-    found = [pair for pair in pairs(outcome) if pair.asked]
+    found = [pair for pair in outcome.pairs if pair.asked]
     table = {(pair.a, pair.b): pair for pair in [*found, *(pair.turned() for pair in found)]}
     asked: list[tuple[Verdict, list[Entry], list[Entry]]] = [
         ("yes", imitators, rivals),
