@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 __all__ = [
-    "counted", "duration", "ends_words", "interval_words", "listed", "number", "p_words", "percent", "signed",
+    "counted", "csv_text", "duration", "ends_words", "interval_words", "listed", "number", "p_words", "percent",
+    "signed",
 ]  # fmt: skip
 
 
@@ -50,6 +53,13 @@ def ends_words(low: float, high: float) -> str:
 def p_words(p: float) -> str:
     """A p-value as `p = 0.03`; empty if it is NaN, since one seed allows no test."""
     return "" if math.isnan(p) else "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """The rows as CSV, with a newline after each whatever the system."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def duration(seconds: float) -> str:

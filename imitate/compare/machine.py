@@ -37,14 +37,10 @@ def _os() -> str:
 
 def _commit() -> str:
     """The commit of this file, or "" if it is installed: another repository may lie around it."""
-    found = ""
-    for words in (["ls-files", "--error-unmatch", __file__], ["rev-parse", "--short=12", "HEAD"]):
-        command = ["git", "-C", str(Path(__file__).parent), *words]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
-        except (OSError, subprocess.TimeoutExpired):
-            return ""
-        if done.returncode:
-            return ""
-        found = done.stdout.strip()
-    return found
+    git = ["git", "-C", str(Path(__file__).parent)]
+    try:
+        for words in (["ls-files", "--error-unmatch", __file__], ["rev-parse", "--short=12", "HEAD"]):
+            done = subprocess.run([*git, *words], capture_output=True, text=True, check=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()

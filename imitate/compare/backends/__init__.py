@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from imitate.compare.backends.luggage import Luggage
+from imitate.compare.statistics.job_results import Failure
 from imitate.envs.trust import trust, trusted
 from imitate.errors import InputError, one_line
 
@@ -50,14 +51,6 @@ class Task:
     checkpoint: Path | None = None
     learns: bool = False
     trusted: frozenset[str] = field(default_factory=trusted)
-
-
-@dataclass(frozen=True)
-class Failure:
-    """The reason why a task failed, in one line; with a traceback unless it raised InputError."""
-
-    error: str
-    traceback: str = ""
 
 
 class Backend(Protocol):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from imitate.compare.backends import Backend, Failure, Task
-from imitate.compare.statistics.job_results import Problem
 from imitate.files import read_json, write_json
 
 __all__ = ["Pool"]
@@ -44,11 +43,11 @@ class Pool:
     def failed(self, name: str) -> str | None:
         """The error of a task in one line; None if it has not failed."""
         path = self._file(name)
-        return read_json(path, Problem).error if path.is_file() else None
+        return read_json(path, Failure).error if path.is_file() else None
 
     def fail(self, name: str, failure: Failure) -> None:
-        error = f"{name.rpartition('/')[2]}: {failure.error}"
-        write_json(self._file(name), asdict(Problem(error, failure.traceback)))
+        named = replace(failure, error=f"{name.rpartition('/')[2]}: {failure.error}")
+        write_json(self._file(name), asdict(named))
 
     def _file(self, name: str) -> Path:
         folder, _, job = name.rpartition("/")

@@ -39,6 +39,7 @@ def measured_references(comparison: Comparison, out: Path) -> References:
         for name in comparison.algorithms:
             if not find(name).structured:
                 check_plain(name, env.observation_space, env.action_space)
+        actions, filmed = env.action_space, "rgb_array" in env.metadata.get("render_modes", [])
     expert = None
     if comparison.expert is not None:
         expert = expert_of(comparison)
@@ -52,9 +53,7 @@ def measured_references(comparison: Comparison, out: Path) -> References:
         found = read_json(out / "references.json", References)
         if found.key == key:
             return replace(found, made_from=made_from)  # which older files lack
-    with closing(make_env(comparison.env_id, comparison.env_kwargs)) as env:
-        random = _measured(comparison, RandomPolicy(env.action_space, TEST_SEED))
-        filmed = "rgb_array" in env.metadata.get("render_modes", [])
+    random = _measured(comparison, RandomPolicy(actions, TEST_SEED))
     if not filmed:
         logger.warning("%s does not render to pictures: the report has no videos", comparison.env_id)
     logger.info("random actions: mean return %.1f", random.mean)

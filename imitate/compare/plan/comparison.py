@@ -171,19 +171,12 @@ class Comparison:
         if self.expert is not None:
             words += ["--expert", self.expert]
         words += ["--algorithms", *self.algorithms]
-        for name in ("seeds", "budget", "episodes", "curve_episodes", "num_envs", "demo_episodes"):
-            if (value := getattr(self, name)) is not None:
+        always = ("seeds", "budget", "episodes", "curve_episodes")
+        others = ("num_envs", "demo_episodes", "demo_every", "keep_closest", "audit", "first_seed", "device")
+        for name in (*always, *others):
+            value = getattr(self, name)
+            if name in always or value != getattr(Comparison, name):
                 words += [f"--{name.replace('_', '-')}", str(value)]
-        if self.demo_every > 1:
-            words += ["--demo-every", str(self.demo_every)]
-        if self.keep_closest:
-            words += ["--keep-closest", "True"]
-        if not self.audit:
-            words += ["--audit", "False"]
-        if self.first_seed:
-            words += ["--first-seed", str(self.first_seed)]
-        if self.device != "cpu":
-            words += ["--device", self.device]
         if self.hyperparameters:
             words += ["--hyperparameters", json.dumps(self.hyperparameters)]
         return shlex.join([*words, "--out", "report"])

@@ -37,7 +37,13 @@ class Workload:
 def workloads(wanted: Comparison | Suite) -> list[Workload]:
     """The work of each comparison: learning alone, without the episodes that measure policies."""
     parts = wanted.parts if isinstance(wanted, Suite) else {wanted.env_id: wanted}
-    return [_workload(label, part) for label, part in parts.items()]
+    found = []
+    for label, part in parts.items():
+        continuous = _is_continuous(part)
+        runs = dict.fromkeys(part.algorithms, part.seeds) | dict.fromkeys(part.controls, 1)
+        seconds = sum(count * 60 * _minutes(name, part.budget, continuous) for name, count in runs.items())
+        found.append(Workload(label, part, sum(runs.values()), seconds))
+    return found
 
 
 def listing(wanted: Comparison | Suite) -> str:
@@ -58,13 +64,6 @@ def listing(wanted: Comparison | Suite) -> str:
     of_all = f"{counted(len(found), 'comparison')}, {counted(runs, 'run')}"
     lines.append(f"{of_all}, about {duration(seconds)} of a core for learning")
     return "\n".join(lines)
-
-
-def _workload(label: str, part: Comparison) -> Workload:
-    continuous = _is_continuous(part)
-    runs = dict.fromkeys(part.algorithms, part.seeds) | dict.fromkeys(part.controls, 1)
-    seconds = sum(count * 60 * _minutes(name, part.budget, continuous) for name, count in runs.items())
-    return Workload(label, part, sum(runs.values()), seconds)
 
 
 def _minutes(name: str, budget: int, continuous: bool) -> float:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from imitate.compare.formatting import csv_text
 from imitate.compare.plan.learners import title
 
 __all__ = ["SCORE_AXIS", "Dots", "Line", "Lines", "Row", "as_csv", "axis_range", "rounded"]
@@ -82,12 +81,10 @@ class Dots:
 
 def as_csv(charts: Iterable[Lines | Dots]) -> str:
     """Every point of a figure as CSV, with the ends of its interval; rows whose value is named `run` are runs."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["panel", "learner", "axis", "x", "what", "value", "low", "high"])
+    lines: list[list[object]] = [["panel", "learner", "axis", "x", "what", "value", "low", "high"]]
     for chart in charts:
-        writer.writerows(_csv_of_lines(chart) if isinstance(chart, Lines) else _csv_of_dots(chart))
-    return text.getvalue()
+        lines += _csv_of_lines(chart) if isinstance(chart, Lines) else _csv_of_dots(chart)
+    return csv_text(lines)
 
 
 def _csv_of_lines(chart: Lines) -> Iterator[list[object]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 from collections.abc import Collection
@@ -11,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from imitate.compare.formatting import number, percent
+from imitate.compare.formatting import csv_text, number, percent
 from imitate.compare.statistics.collapse import mean_words
 from imitate.compare.statistics.entry import Entry
-from imitate.compare.statistics.intervals import worst
+from imitate.compare.statistics.intervals import interval, worst
 from imitate.compare.statistics.job_results import Cost, Reference
 from imitate.compare.statistics.outcome import Outcome
 from imitate.compare.statistics.verdict import GOAL, cost_words, typical_cost
@@ -100,7 +98,7 @@ def _row(outcome: Outcome, entry: Entry) -> TableRow:
 
 
 def _reference(outcome: Outcome, name: str, measured: Reference) -> TableRow:
-    low, high = measured.interval
+    low, high = interval(measured.returns)
     cells = dict.fromkeys(ALL_COLUMNS, Cell("")) | {
         "Learner": Cell(name),
         "Mean return": number_cell(measured.mean),
@@ -200,21 +198,16 @@ def _tex(text: str) -> str:
 
 def as_csv(table: list[TableRow], columns: tuple[str, ...] = ALL_COLUMNS) -> str:
     """The table as shown; `runs_csv` has every run in full precision."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_quoted(row.cells[name].text.replace("−", "-")) for name in columns] for row in table)
-    return text.getvalue()
+    lines = ([_quoted(row.cells[name].text.replace("−", "-")) for name in columns] for row in table)
+    return csv_text([columns, *lines])
 
 
 def runs_csv(outcome: Outcome) -> str:
     """One row for each run, in full precision."""
-    text = io.StringIO()
     counts = ("expert_queries", "env_steps", "demo_steps", "cpu_seconds")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
+    lines: list[list[object]] = [
         ["algorithm", "seed", "mean", "std", "worst_tenth", "share_of_expert", "last_mean", *counts]
-    )
+    ]
     for entry in [*outcome.learners, *outcome.controls]:
         for result in entry.results:
             values = [
@@ -225,8 +218,8 @@ def runs_csv(outcome: Outcome) -> str:
                 result.last_mean,
             ]
             counted = [getattr(result, name) for name in counts]
-            writer.writerow([_quoted(result.algorithm), result.seed, *values, *counted])
-    return text.getvalue()
+            lines.append([_quoted(result.algorithm), result.seed, *values, *counted])
+    return csv_text(lines)
 
 
 def _quoted(text: str) -> str:

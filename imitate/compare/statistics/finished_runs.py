@@ -12,7 +12,7 @@ from typing import Any
 from imitate.compare.plan.comparison import Comparison, overrides
 from imitate.compare.plan.learners import base
 from imitate.compare.statistics.entry import Entry
-from imitate.compare.statistics.job_results import Film, Problem, Reference, References, Result, Runs
+from imitate.compare.statistics.job_results import Failure, Film, Reference, References, Result, Runs
 from imitate.compare.statistics.outcome import Outcome
 from imitate.errors import InputError
 from imitate.files import read_json
@@ -41,7 +41,7 @@ def read_outcome(*folders: Path) -> Outcome:
     references = _references(folders)
     wanted, results = _read_results(folders)
     errors = [path for folder in folders for path in sorted((folder / "errors").glob("*.json"))]
-    failures = [read_json(path, Problem).error for path in errors]
+    failures = [read_json(path, Failure).error for path in errors]
     # A run that has ended may still have failed to play the test episodes that were added since.
     ended = [wanted[run] for run, result in results.items() if len(result.returns) >= comparison.episodes]
     failures = [each for each in failures if not any(each.startswith(f"{name}:") for name in ended)]

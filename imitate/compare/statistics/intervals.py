@@ -129,10 +129,10 @@ def improvement(a: ArrayLike, b: ArrayLike) -> float:
     return float((ahead.mean() + 1) / 2)
 
 
-def worst(x: ArrayLike, share: float = 0.1) -> float:
-    """Mean of the worst `share` of all seeds' episodes, at least of one episode."""
+def worst(x: ArrayLike) -> float:
+    """Mean of the worst tenth of all seeds' episodes, at least of one episode."""
     returns = np.sort(np.asarray(x, float).ravel())
-    return float(returns[: max(1, round(share * returns.size))].mean())
+    return float(returns[: max(1, round(0.1 * returns.size))].mean())
 
 
 def iqm(scores: ArrayLike) -> float:
@@ -174,9 +174,8 @@ def drawn_scores(
     # The number of times that each draw has each episode; divided by `episodes` they are weights.
     weights = np.random.default_rng((seed, 0)).multinomial(episodes, np.full(episodes, 1 / episodes), count)
     rows = np.random.default_rng((seed, seeds)).integers(seeds, size=(count, seeds))
-    means, low, high = (
-        weights @ each.T / episodes for each in (x, low, high)
-    )  # (count, S), (count,), (count,)
+    # (count, S), (count,), (count,)
+    means, low, high = (weights @ each.T / episodes for each in (x, low, high))
     # If a draw's expert is no better than random actions, any score is possible, so a huge one is used.
     span = np.maximum(high - low, 1e-6 * np.abs(high - low).max())
     return np.asarray((np.take_along_axis(means, rows, 1) - low[:, None]) / span[:, None])

@@ -12,17 +12,16 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from imitate.compare.statistics.intervals import interval
 from imitate.files import Count, Number, last_line, plain_json, read_json, write_json
 
 __all__ = [
     "COSTS",
     "Cost",
     "ExpertFacts",
+    "Failure",
     "Film",
     "MetricsRow",
     "Point",
-    "Problem",
     "Reference",
     "References",
     "Result",
@@ -124,10 +123,6 @@ class Reference:
     def mean(self) -> float:
         return float(np.mean(self.returns))
 
-    @property
-    def interval(self) -> tuple[float, float]:
-        return interval(self.returns)
-
 
 @dataclass(frozen=True)
 class ExpertFacts:
@@ -197,8 +192,8 @@ class MetricsRow:
 
 
 @dataclass(frozen=True)
-class Problem:
-    """The error of a job, in one line."""
+class Failure:
+    """The reason why a task failed, in one line; with a traceback unless it raised InputError."""
 
     error: str
     traceback: str = ""

@@ -55,13 +55,6 @@ class Answer:
     result: Difference | None = None
 
 
-@dataclass(frozen=True)
-class _Test:
-    name: str
-    pair: Pair
-    result: Difference
-
-
 def answer(outcome: Outcome) -> Answer:
     """Decides if some imitation learner did significantly better than every RL learner: by its final return, or by the
     area under its curve if it is level in the end (within MARGIN)."""
@@ -79,35 +72,34 @@ def answer(outcome: Outcome) -> Answer:
     ]
     for verdict, candidates, others in asked:
         for entry in candidates:
-            tests = [_ahead(outcome, table[entry.algorithm, other.algorithm]) for other in others]
-            passed = [test for test in tests if test is not None]
+            against = [table[entry.algorithm, other.algorithm] for other in others]
+            passed = [(pair, *test) for pair in against if (test := _ahead(outcome, pair)) is not None]
             if len(passed) == len(others):
-                return _decided(outcome, verdict, max(passed, key=lambda test: test.result.p))
+                return _decided(outcome, verdict, *max(passed, key=lambda each: each[-1].p))
     return _open(outcome, [table[a.algorithm, b.algorithm] for a in imitators for b in rivals])
 
 
-def _ahead(outcome: Outcome, pair: Pair) -> _Test | None:
-    """The test by which the pair's first learner is better: its final return is significantly higher; or the final
-    returns don't differ significantly, it is certainly not behind by more than the margin, and it is significantly
-    faster. None if it is neither."""
-    final = Difference(pair.mean, pair.low, pair.high, pair.p)
+def _ahead(outcome: Outcome, pair: Pair) -> tuple[str, Difference] | None:
+    """The name and result of the test by which the pair's first learner is better: its final return is significantly
+    higher; or the final returns don't differ significantly, it is certainly not behind by more than the margin, and it
+    is significantly faster. None if it is neither."""
     if pair.certain:
-        return _Test("final return", pair, final) if pair.mean > 0 else None
+        final = Difference(pair.mean, pair.low, pair.high, pair.p)
+        return ("final return", final) if pair.mean > 0 else None
     span = (outcome.expert_mean or 0.0) - outcome.random_mean
     if pair.area is None or not pair.low >= -MARGIN * span:  # NaN: one seed
         return None
     faster = pair.area.mean > 0 and pair.area.p < SIGNIFICANT
-    return _Test("area under the curve", pair, pair.area) if faster else None
+    return ("area under the curve", pair.area) if faster else None
 
 
-def _decided(outcome: Outcome, verdict: Verdict, test: _Test) -> Answer:
-    ended = _ended(outcome, _named(outcome, test.pair))
-    measured = percent if test.name == "area under the curve" else number
-    result = test.result
+def _decided(outcome: Outcome, verdict: Verdict, pair: Pair, test: str, result: Difference) -> Answer:
+    ended = _ended(outcome, _named(outcome, pair))
+    measured = percent if test == "area under the curve" else number
     ends = f"{interval_words(result.low, result.high, measured)}, {p_words(result.p)}"
-    by = f"The {test.name} decides: a difference of {measured(result.mean)} ({ends})."
+    by = f"The {test} decides: a difference of {measured(result.mean)} ({ends})."
     said = f"Worth it: {verdict}. {ended}. {by}{_cheapest(outcome)}"
-    return Answer(verdict, said, test.name, test.pair.a, test.pair.b, result)
+    return Answer(verdict, said, test, pair.a, pair.b, result)
 
 
 def _open(outcome: Outcome, asked: Iterable[Pair]) -> Answer:
