@@ -188,8 +188,7 @@ def _fitted(study: Study) -> float | None:
     if study.expert.oracle is not None or not path.is_file():
         return None
     try:
-        with path.open("rb") as rows:
-            found = [row.gate for row in map(MetricsRow.parse, rows) if row.gate is not None]
+        found = [row.gate for row in MetricsRow.every(path) if row.gate is not None]
     except (ValueError, RecursionError) as error:
         logger.warning("%s can't be read: %s", path, one_line(error))
         return None

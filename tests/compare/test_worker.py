@@ -17,7 +17,7 @@ from imitate.compare.execute.recording import affordable_episodes, in_order
 from imitate.compare.execute.training import training
 from imitate.compare.plan.comparison import Job, jobs
 from imitate.compare.report.report import write_report
-from imitate.compare.statistics.job_results import Result
+from imitate.compare.statistics.job_results import MetricsRow, Result
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.seeds import Stream, draw_seed, episode_seeds
@@ -97,3 +97,13 @@ def test_a_worker_starts_without_modules_that_few_runs_need() -> None:
     unwanted = ("scipy.stats", "stable_baselines3", "matplotlib.figure")
     done = run(f"import sys; print([name for name in {unwanted} if name in sys.modules])")
     assert done.stdout == "[]\n"
+
+
+def test_a_line_of_metrics_is_read_within_bounds(tmp_path: Path) -> None:
+    """The long one is a row too, with blanks."""
+    metrics = tmp_path / "metrics.jsonl"
+    metrics.write_text('{"budget_steps": 1}\n{"budget_steps": 2' + " " * (1 << 16) + "}\n")
+    rows = MetricsRow.every(metrics)
+    assert next(rows).budget_steps == 1
+    with pytest.raises(ValueError, match="column 65537"):
+        next(rows)

@@ -208,6 +208,5 @@ def _answers(folder: Path, demo_steps: int) -> dict[int, int]:
     """The expert's answers up to each number of steps, including recorded ones."""
     if not (folder / "metrics.jsonl").is_file():
         raise InputError(f"{folder / 'metrics.jsonl'} is no file; run the comparison again without this run")
-    with (folder / "metrics.jsonl").open("rb") as file:
-        rows = list(map(MetricsRow.parse, file))
+    rows = MetricsRow.every(folder / "metrics.jsonl")
     return {demo_steps: demo_steps} | {row.budget_steps: row.expert_queries + demo_steps for row in rows}

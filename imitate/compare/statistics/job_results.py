@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -36,6 +37,8 @@ COSTS: Mapping[Cost, str] = {
     "cpu_seconds": "CPU seconds",
 }
 
+
+_LONGEST_ROW = 1 << 16  # bytes of a line of metrics.jsonl
 
 Returns = Annotated[list[Number], Meta(min_length=1)]
 """Returns of episodes."""
@@ -181,6 +184,12 @@ class MetricsRow:
     def parse(cls, line: bytes) -> MetricsRow:
         """Parse a line. Raises ValueError for another kind of line."""
         return msgspec.convert(plain_json(line), cls)
+
+    @classmethod
+    def every(cls, path: Path) -> Iterator[MetricsRow]:
+        """All rows of a file. Raises ValueError for a line of another kind, or of more than 64 KiB."""
+        with path.open("rb") as file:
+            yield from map(cls.parse, iter(partial(file.readline, _LONGEST_ROW), b""))
 
     @classmethod
     def last(cls, path: Path) -> MetricsRow | None:
