@@ -185,7 +185,7 @@ def test_subsample_draws_this_many_pairs(folder: Path) -> None:
     edit.subsample(folder, folder / "out", pairs=7, seed=2)
     with DemoReader(folder / "out") as reader:
         assert (len(reader), reader.num_steps) == (7, 7)
-    with pytest.raises(InputError, match="there are 18 steps"):
+    with pytest.raises(InputError, match="the demonstrations have 18"):
         edit.subsample(folder, folder / "more", pairs=19)
 
 
