@@ -141,9 +141,7 @@ def convert(
     options = {name: given[name] for name in source_format.read_options}
     with source_format.read(source, notes, **options) as recording:
         recording = _chosen_part(recording, source, mask, notes, kept="masks" in target.kept)
-        if source_name != "imitate":
-            begin, limit = recording.episodes, most(source)
-            recording = replace(recording, episodes=lambda: within(limit, begin()))
+        recording = recording if source_name == "imitate" else _bounded(recording, source)
         info = _described(recording, env_id, env_kwargs, notes)
         info = replace(info, compression=compression or info.compression, fps=fps or info.fps)
         info = _as_target(info, target_name, actions)
@@ -163,6 +161,12 @@ def convert(
     said = [f"{note} ({count})" if count > 1 else note for note, count in notes.items() if count]
     said += guessed + seen.notes() + lost
     return Converted(source_name, target_name, info.env_id, counts["episodes"], counts["steps"], said)
+
+
+def _bounded(recording: Recording, source: Path) -> Recording:
+    """The recording with no more steps and bytes than files of the source's size can hold."""
+    begin, limit = recording.episodes, most(source)
+    return replace(recording, episodes=lambda: within(limit, begin()))
 
 
 def _check_source(name: str, obs_keys: Sequence[str], columns: Sequence[str]) -> None:

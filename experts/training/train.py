@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -97,11 +97,7 @@ def train_expert(
         every=eval_every or max(total_steps // 50, 1),
         episodes=eval_episodes,
         total_steps=total_steps,
-        grades={
-            int(share * total_steps): partial(write, out / f"{share:g}")
-            for share in keep
-            if not (out / f"{share:g}" / "expert.json").exists()  # written before the run was resumed
-        },
+        grades=_grades(out, keep, total_steps, write),
     )
     if resume and (training / "checkpoint" / "checkpoint.pt").exists():
         sweep(training / "checkpoint")
@@ -111,6 +107,18 @@ def train_expert(
     write(out)
     shutil.rmtree(training / "checkpoint")
     return out
+
+
+def _grades(
+    out: Path, keep: Sequence[float], total_steps: int, write: Callable[[Path], None]
+) -> dict[int, Callable[[], None]]:
+    """What writes each expert of lower grade, by its number of steps; those that an interrupted run wrote are left
+    out."""
+    return {
+        int(share * total_steps): partial(write, out / f"{share:g}")
+        for share in keep
+        if not (out / f"{share:g}" / "expert.json").exists()
+    }
 
 
 def _check_steps(model: BaseAlgorithm, algorithm: str, steps: int) -> None:

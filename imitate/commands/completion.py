@@ -80,6 +80,7 @@ def completion(
 
 def _split(line: str) -> list[str]:
     """The words of a line; the last one is being typed, and may be empty."""
+    # The bar stands for what is typed next: with it the last word is never empty, and an escaped blank is part of it.
     try:
         *before, last = shlex.split(f"{line}|")
     except ValueError:  # within quotes, there is nothing that we know
