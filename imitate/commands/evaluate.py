@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -188,11 +187,6 @@ def _filmed(video: Path | None, env_id: str, env_kwargs: Mapping[str, Any]) -> I
         return
     from imitate.media.video import filming
 
-    parent = video.absolute().parent
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise InputError(
-            f"{video} can't be written: its folder is missing or closed to you; choose another --video"
-        )
     with filming(env_id, video, env_kwargs, episodes=1) as (env, _):
         yield env
 

@@ -79,6 +79,7 @@ def command(
             raise InputError(f"--{name} must be above 0, got {value}")
     with closing(Checked(make_env(env, env_kwargs, render_mode="rgb_array"))) as made:
         SyncVecEnv([lambda: made])  # which knows the spaces that can be recorded
+        rate = fps or fps_of(made)
         info = DemoInfo(
             env,
             made.observation_space,
@@ -90,6 +91,7 @@ def command(
             frame_stack=stacked_frames(made),
             protocol=protocol(env, env_kwargs),
             command=typed_command.get(),
+            fps=rate,
         )
         mapping = key_map(made, env, keys)
         policy = None
@@ -98,7 +100,7 @@ def command(
             check_expert(policy, intervene, env, env_kwargs or {})
         played = _played(out, info) if resume and out.exists() else 0
         if played < episodes:
-            with Window(fps or fps_of(made)) as window:
+            with Window(rate) as window:
                 hand = by_hand(made, mapping, window, episode_seeds(seed), episodes, policy, played=played)
                 _record(
                     hand if policy is None else chain.from_iterable(map(interventions, hand)),

@@ -246,12 +246,12 @@ def test_the_film_is_of_an_episode_that_is_measured(robot: str, capsys: pytest.C
     words = ["evaluate", f"{robot}:make_expert", "--env", f"{robot}:Robot-v0", "--num-envs", "1"]
     assert main([*words, "--episodes", "3", "--json"]) == 0
     plain = capsys.readouterr().out
-    assert main([*words, "--episodes", "3", "--json", "--video", "film.mp4"]) == 0
+    assert main([*words, "--episodes", "3", "--json", "--video", "films/film.mp4"]) == 0
     assert capsys.readouterr().out == plain
     log = _log(robot)
     assert log.count("step") == 120, "no episode was played twice"
     assert log.count("picture") == 21, "of the first episode alone"
-    assert Path("film.mp4").read_bytes()[4:8] == b"ftyp"
+    assert Path("films/film.mp4").read_bytes()[4:8] == b"ftyp"
 
 
 def test_darts_noise_takes_one_connection(robot: str) -> None:

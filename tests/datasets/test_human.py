@@ -199,6 +199,7 @@ def test_collect_human_on_the_command_line(tmp_path: Path, monkeypatch: pytest.M
     with DemoReader(out) as reader:
         assert reader.info.expert == "human"
         assert reader.info.command == "imitate collect human --env CartPole-v1 --fps 1000"
+        assert reader.info.fps == 1000
         assert len(reader) >= 2
         assert reader.table["seed"].tolist() == list(islice(episode_seeds(0), len(reader)))
         assert all((episode.actions == 1).all() for episode in reader)
