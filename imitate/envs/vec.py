@@ -23,7 +23,7 @@ _FLAGS = frozenset((bool, np.bool_))
 _NUMBERS = frozenset((float, int, np.float64, np.float32))
 """Types of a step's flags and rewards that need no closer look."""
 
-__all__ = ["MOST_ENVS", "CountsGames", "Step", "SyncVecEnv", "VecEnv", "check_envs"]
+__all__ = ["MOST_ENVS", "CountsGames", "Step", "SyncVecEnv", "VecEnv", "check_count", "check_envs"]
 
 
 class Step(NamedTuple):
@@ -72,6 +72,12 @@ def check_envs(envs: object) -> None:
             f"envs must be a vector environment of this package, got {type(envs).__name__}: give, for example, "
             'SyncVecEnv([lambda: make_env("CartPole-v1")] * 8) of imitate.envs'
         )
+
+
+def check_count(actions: Array, num_envs: int) -> None:
+    """Raise InputError unless there is one action for each environment."""
+    if len(actions) != num_envs:
+        raise InputError(f"got {len(actions)} actions for {num_envs} environments: give one for each")
 
 
 @runtime_checkable
@@ -135,10 +141,7 @@ class SyncVecEnv:
     def step(self, actions: Array) -> Step:
         if self._reset_fault is not None:
             raise self._reset_fault
-        if len(actions) != self.num_envs:
-            raise InputError(
-                f"got {len(actions)} actions for {self.num_envs} environments: give one for each"
-            )
+        check_count(actions, self.num_envs)
         actions = np.array(actions)  # an environment may change its action in place
         final_obs = self._obs.copy()
         rewards = np.zeros(self.num_envs, np.float32)

@@ -11,7 +11,7 @@ import numpy as np
 from imitate.envs.numbers import all_finite, finite_rows
 from imitate.envs.seeds import episode_seed
 from imitate.envs.spaces import Array, Space, check_supported
-from imitate.envs.vec import Step
+from imitate.envs.vec import Step, check_count
 from imitate.errors import Fault
 
 __all__ = ["Pool", "PoolVecEnv"]
@@ -45,7 +45,7 @@ class Pool(Protocol):
 class PoolVecEnv:
     """`VecEnv` over a pool: draws seeds, idles environments when they run out, and returns true final observations.
 
-    Raises a `Fault` for NaN and infinity.
+    Raises InputError for another number of actions, and a `Fault` for NaN and infinity.
     """
 
     def __init__(self, pool: Pool) -> None:
@@ -69,6 +69,7 @@ class PoolVecEnv:
         return self._obs.copy()
 
     def step(self, actions: Array) -> Step:
+        check_count(actions, self.num_envs)  # with too few EnvPool ends the process
         final_obs, rewards, terminated, truncated = self.pool.step(actions)
         if not self.running.all():  # hide the output of idle environments, which may be anything
             final_obs[~self.running] = self._obs[~self.running]
