@@ -179,18 +179,20 @@ class Sampler:
         terminated, truncated = np.empty(shape, bool), np.empty(shape, bool)
         actions: list[Array] = []
         end_obs: list[Array] = []
+        last_obs = self._obs
 
-        def rollout(steps: int) -> Rollout:
+        def rollout() -> Rollout:
+            steps = len(actions)
             ends = np.argwhere(terminated[:steps] | truncated[:steps])
             return Rollout(
                 all_obs[:steps],
-                np.stack(actions[:steps]),
+                np.stack(actions),
                 rewards[:steps],
                 terminated[:steps],
                 truncated[:steps],
                 ends=ends,
                 end_obs=np.concatenate(end_obs)[: len(ends)] if end_obs else all_obs[0, :0],
-                last_obs=all_obs[steps] if steps < len(actions) else step.final_obs,
+                last_obs=last_obs,
             )
 
         self.broken_off = None
@@ -202,11 +204,12 @@ class Sampler:
                 self._ended += self._scores.add(step, ends)
                 if ends:
                     end_obs.append(step.final_obs[ends])
+                last_obs = step.final_obs
                 actions.append(recorded)  # last: rows that have an action are whole
-            whole = rollout(num_steps)
+            whole = rollout()
         except BaseException:  # Ctrl-C too
-            if count := len(actions):
-                self.broken_off = rollout(count)
+            if actions:
+                self.broken_off = rollout()
             raise
         finally:
             self.env_steps += len(actions) * self.envs.num_envs

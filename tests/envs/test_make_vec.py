@@ -13,6 +13,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from counting import CountingEnv
 from numpy.testing import assert_allclose
 from stepping import steps
 
@@ -20,6 +21,8 @@ from imitate.envs import make_vec, resolve_backend
 from imitate.envs.make import make_env
 from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
+from imitate.envs.stepping import as_taken
+from imitate.envs.vec import Step, SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts import load_expert
 from imitate.rl.ppo import PPO, PPOConfig
@@ -271,3 +274,26 @@ def test_a_checkpoint_goes_on_to_the_same_bytes(backend: str) -> None:
         each.sampler.envs.close()
     for ours, theirs in zip(first.policy.parameters(), second.policy.parameters(), strict=True):
         assert torch.equal(ours, theirs)
+
+
+class _Stopping(SyncVecEnv):
+    """Ctrl-C arrives while the third step is written down."""
+
+    def step(self, actions: Array) -> Step:
+        step = super().step(actions)
+        return step._replace(rewards=_CtrlC()) if step.obs[0, 1] == 3 else step  # type: ignore[arg-type]
+
+
+class _CtrlC:
+    def __array__(self, *_: object, **__: object) -> Array:
+        raise KeyboardInterrupt
+
+
+def test_a_rollout_that_is_broken_off_ends_with_the_successor_of_its_last_row() -> None:
+    sampler = Sampler(_Stopping([lambda: CountingEnv(period=1000)]))  # the first episode is a long one
+    sampler.restart(0)
+    with pytest.raises(KeyboardInterrupt):
+        sampler.collect(as_taken(lambda _: np.zeros(1, int)), 7)
+    assert sampler.broken_off is not None
+    assert sampler.broken_off.obs[:, 0, 1].tolist() == [0, 1]
+    assert sampler.broken_off.last_obs[0, 1] == 2
