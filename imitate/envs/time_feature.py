@@ -19,16 +19,21 @@ class TimeFeature(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorAr
 
     It is the same as sb3-contrib's TimeFeatureWrapper, and policies that were trained with that need it.
 
-    Raises InputError if observations are not a flat Box or there is no time limit.
+    Raises InputError if observations are not a flat Box of floats or there is no time limit.
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         gym.utils.RecordConstructorArgs.__init__(self)
         super().__init__(env)
         space, limit = env.observation_space, None if env.spec is None else env.spec.max_episode_steps
-        if not isinstance(space, spaces.Box) or len(space.shape) != 1 or limit is None:
+        if (
+            not isinstance(space, spaces.Box)
+            or len(space.shape) != 1
+            or space.dtype.kind != "f"
+            or limit is None
+        ):
             raise InputError(
-                f"time_feature needs flat observations and a time limit, got {space} and {limit}"
+                f"time_feature needs flat observations of floats and a time limit, got {space} and {limit}"
             )
         low, high = np.append(space.low, 0.0), np.append(space.high, 1.0)
         self.observation_space = spaces.Box(
@@ -49,4 +54,5 @@ class TimeFeature(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorAr
         return self._with_time(obs), reward, terminated, truncated, info
 
     def _with_time(self, obs: Array) -> Array:
-        return np.append(obs, np.asarray(1 - self._steps / self._limit, obs.dtype))
+        # The environment may return whole numbers, as which the share would be cut to 0.
+        return np.append(obs, np.asarray(1 - self._steps / self._limit, self.observation_space.dtype))

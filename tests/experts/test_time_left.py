@@ -15,7 +15,9 @@ from zoo_entries import zoo_entry
 
 from imitate.datasets.play import episodes
 from imitate.envs.make import make_env
+from imitate.envs.time_feature import TimeFeature
 from imitate.envs.vec import SyncVecEnv
+from imitate.errors import InputError
 from imitate.experts import load_expert
 
 WRAPPER = "  - - env_wrapper\n    - sb3_contrib.common.wrappers.TimeFeatureWrapper\n"
@@ -85,3 +87,31 @@ def test_without_the_time_in_the_environment_it_is_held_at_one(
     assert "held at 1" in caplog.text
     assert expert.observation_space.shape == (1,)
     np.testing.assert_allclose(expert.act(np.zeros((2, 1), np.float32))[:, 0], np.tanh(1.0), atol=1e-6)
+
+
+class _Counter(_Hurried):
+    """Observes whole numbers, which NumPy makes ints."""
+
+    def reset(self, **_: Any) -> tuple[Any, dict[str, Any]]:
+        return np.zeros(1, int), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        _, *rest = super().step(action)
+        return np.ones(1, int), *rest  # type: ignore[return-value]
+
+
+gym.register("Counter-v0", entry_point=_Counter, max_episode_steps=4)
+
+
+def test_the_time_left_is_a_share_beside_whole_numbers_too() -> None:
+    """It was cut to 0 where the environment returned ints."""
+    env = make_env("Counter-v0", {"time_feature": True})
+    assert env.reset(seed=0)[0].tolist() == [0.0, 1.0]
+    assert env.step(np.zeros(1, np.float32))[0].tolist() == [1.0, 0.75]
+
+
+def test_a_space_of_whole_numbers_has_no_room_for_the_time_left() -> None:
+    env = gym.make("Hurried-v0")
+    env.observation_space = gym.spaces.Box(-1, 1, (1,), np.int64)
+    with pytest.raises(InputError, match="needs flat observations of floats"):
+        TimeFeature(env)
