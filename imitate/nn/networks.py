@@ -42,9 +42,9 @@ _ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
 class Encoder(nn.Module):
     """Maps raw observations (B, *obs_shape) to features (B, F).
 
-    Images, (C, H, W) or (H, W, C) with 1, 3 or 4 channels, from 36 x 36 pixels on go through NatureCNN (Mnih et al.
-    2015); smaller ones count as numbers. Other uint8 observations are scaled from [0, 255] to [0, 1], Discrete ones are
-    one-hot encoded, and vectors are standardised by running statistics if `normalize` is set.
+    Images of bytes, (H, W, C) if C is the least and otherwise (C, H, W), from 36 x 36 pixels on go through NatureCNN
+    (Mnih et al. 2015); smaller ones count as numbers. Other uint8 observations are scaled from [0, 255] to [0, 1],
+    Discrete ones are one-hot encoded, and vectors are standardised by running statistics if `normalize` is set.
 
     in_bfloat16  multiply in bfloat16, with weights in float32; set by the learner, not stored
     """

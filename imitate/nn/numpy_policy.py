@@ -96,7 +96,7 @@ class NumpyPolicy:
     def _continuous(self, outputs: Array) -> Array:
         raw = outputs[:, : len(self._scale)]  # then log standard deviations, if these depend on the state
         unit = np.tanh(raw) if self._squashed else np.minimum(np.maximum(raw, -1.0), 1.0)
-        return np.asarray(self._center + self._scale * unit)
+        return np.asarray(self._center + self._scale * unit, self.action_space.dtype)
 
     def _chosen(self, outputs: Array) -> Array:
         if isinstance(self.action_space, spaces.Discrete):

@@ -22,6 +22,7 @@ from imitate.nn.adam import Adam
 from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.networks import MLP, Encoder, layer_norm
 from imitate.nn.normalize import ReturnScaler, RunningMoments
+from imitate.nn.numpy_policy import NumpyPolicy
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stacked import CriticShape
 from imitate.nn.state import load_state, save_state
@@ -88,7 +89,9 @@ def test_no_rounding_takes_an_action_out_of_its_bounds(dtype: type[np.floating[A
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_a_policy_acts_in_the_numbers_of_its_space(dtype: type[np.floating[Any]]) -> None:
     box = spaces.Box(dtype(0.1), dtype(0.7), (3,), dtype)
-    assert box.contains(ActorPolicy(OBS, box).act(OBS.sample()))
+    policy = ActorPolicy(OBS, box)
+    assert box.contains(policy.act(OBS.sample()))
+    assert box.contains(NumpyPolicy(policy).act(OBS.sample()))
 
 
 def test_actions_of_the_widest_bounds_are_finite() -> None:
@@ -295,6 +298,21 @@ def test_state_survives_the_disk(tmp_path: Path) -> None:
     (tmp_path / "s").write_bytes((tmp_path / "s").read_bytes()[:20])
     with pytest.raises(InputError, match="not a state"):
         load_state(tmp_path / "s")
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"a/b": torch.zeros(1), "a": {"b": torch.ones(1)}},
+        {1: torch.zeros(1), "1": torch.ones(1)},
+        {"expert": "tensor:make_expert"},
+    ],
+)
+def test_a_state_that_would_be_read_as_another_is_not_written(tmp_path: Path, state: dict[Any, Any]) -> None:
+    """Of two tensors with one path both became the last one; the text made the file unreadable."""
+    with pytest.raises(InputError, match="can't be told from another tensor"):
+        save_state(tmp_path / "s", state)
+    assert not (tmp_path / "s").exists()
 
 
 def test_layer_norm_by_hand() -> None:
