@@ -49,6 +49,7 @@ class REINFORCE(OnPolicy):
         self, config: REINFORCEConfig, *, envs: VecEnv, seed: int, device: torch.device | str = "cpu"
     ) -> None:
         super().__init__(config, envs=envs, seed=seed, device=device)
+        self._ended: list[tuple[float, int]] = []
         self.least_steps = max(min(envs.num_envs, config.num_episodes), 2)  # one sample has no variance
         self.optimizer = Adam(
             self.policy.parameters(), config.learning_rate, max_grad_norm=config.max_grad_norm

@@ -183,3 +183,7 @@ def test_settings_out_of_range_are_refused() -> None:
         REINFORCEConfig(num_episodes=0)
     with pytest.raises(InputError, match="batch_size must be at least 1, got 0"):
         REINFORCEConfig(batch_size=0)
+
+
+def test_no_episode_has_ended_before_the_first_rollout() -> None:
+    assert learner().pop_episodes() == {}
