@@ -225,6 +225,12 @@ def test_without_a_test_the_kept_student_is_handed_over() -> None:
     assert whole.policy.output.bias.max() < 4.0
 
 
+def test_a_run_without_a_test_ends_where_no_round_fits() -> None:
+    whole = learner(test=0.0, total_steps=203)
+    finish(whole)
+    assert whole.env_steps == 202  # two environments
+
+
 def test_the_last_student_is_handed_over_if_it_is_better() -> None:
     whole = learner(test=0.2)
     guided = whole.learner

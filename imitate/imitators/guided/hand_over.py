@@ -75,7 +75,9 @@ class HandOver:
 
     @property
     def done(self) -> bool:
-        return self.tested or self.learner.done
+        # The test takes steps that are too few for a round; without one, nothing does.
+        least = 1 if self.config.test else self.learner.sampler.envs.num_envs
+        return self.tested or self.env_steps + least > self.config.total_steps
 
     def step(self, limit: int | None = None) -> dict[str, float]:
         """An iteration of guided learning, or at the end the test; at most `limit` environment steps."""
