@@ -94,6 +94,21 @@ def test_an_interrupted_training_goes_on_with_its_replay_buffer(
     assert rows[:3] == [200, 400, 600]
 
 
+@pytest.mark.parametrize("algorithm", ["sac", "tqc"])
+def test_a_checkpoint_has_the_entropy_coefficient_that_was_learned(algorithm: str, tmp_path: Path) -> None:
+    """Stable-Baselines3 does not count it among the parameters."""
+    from imitate.experts.training.keeping import KeepBest
+
+    before, after = (make_model(algorithm, "Pendulum-v1", {}, steps=10, seed=0) for _ in range(2))
+    before.log_ent_coef.data.fill_(-3.0)
+    keeper = KeepBest(tmp_path, before.get_env(), seed=0, every=10, episodes=1, total_steps=10, grades={})
+    keeper.model = before
+    keeper.save()
+    keeper.load(after)
+    assert after.log_ent_coef.item() == -3.0
+    assert after.ent_coef_optimizer.param_groups[0]["params"][0] is after.log_ent_coef
+
+
 def test_graded_experts_are_the_policies_of_earlier_times(tmp_path: Path) -> None:
     def trained(name: str, **options: Any) -> Path:
         return train_expert(
