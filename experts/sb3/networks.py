@@ -98,16 +98,35 @@ def build_networks(
         else:
             raise InputError(f"no actor among the stored weights: {', '.join(sorted(tensors))[:120]}")
         with torch.inference_mode():
-            outputs = networks.head(networks.trunk(_one_observation(spec.observation_space))).shape[-1]
+            _check_shapes(networks, spec)
     except (RuntimeError, IndexError) as error:
         problem = str(error).split("\n")[0]
         raise InputError(f"the stored weights don't fit {spec.observation_space}: {problem}") from error
-    if outputs != _num_outputs(spec.action_space):
+    parts.check_all_used()
+    return networks
+
+
+def _check_shapes(networks: Networks, spec: PolicySpec) -> None:
+    """Raise InputError unless the outputs fit the actions, and RuntimeError unless the parts fit each other."""
+    obs, actions = _one_observation(spec.observation_space), _num_outputs(spec.action_space)
+    latent = networks.trunk(obs)
+    outputs = networks.head(latent).shape[-1]
+    if outputs != actions:
         raise InputError(
             f"the stored policy gives {outputs} outputs: too many or too few for {spec.action_space}"
         )
-    parts.check_all_used()
-    return networks
+    log_std = networks.log_std
+    if isinstance(log_std, nn.Linear):
+        log_std(latent).expand(1, actions)
+    elif log_std is not None:
+        noisy = latent if networks.sde_trunk is None else networks.sde_trunk(obs)
+        (log_std if log_std.ndim == 1 else noisy @ log_std).expand(1, actions)
+    if networks.value is not None:
+        networks.value(obs).expand(1, 1)
+    if networks.critics is not None and networks.critic_features is not None:
+        inputs = torch.cat([networks.critic_features(obs), torch.zeros(1, actions)], 1)
+        for critic in networks.critics:
+            critic(inputs)
 
 
 def _actor_and_value(parts: _Parts) -> Networks:
@@ -192,7 +211,7 @@ class _Parts:
 
     def linear(self, prefix: str) -> nn.Linear:
         weight, bias = self.take(f"{prefix}weight"), self.optional(f"{prefix}bias")
-        if weight.ndim != 2:
+        if weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[:1]):
             raise InputError(f"{prefix}weight is not a linear layer: shape {tuple(weight.shape)}")
         layer = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
         layer.weight = weight

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -79,11 +80,24 @@ def test_gsde_on_the_observation_itself() -> None:
         ({"mlp_extractor.shared_net.0.weight": (6, 9)}, "don't fit"),
         ({"action_net.weight": (3, 4), "action_net.bias": (3,)}, "too many or too few"),
         ({"value_net.weight": (1, 5, 1)}, "not a linear layer"),
+        ({"action_net.bias": (1,)}, "not a linear layer"),
+        ({"value_net.weight": (1, 9)}, "don't fit"),
+        ({"value_net.weight": (2, 5), "value_net.bias": (2,)}, "don't fit"),
+        ({"log_std": (3,)}, "don't fit"),
+        ({"log_std": (4, 3)}, "don't fit"),
     ],
 )
 def test_what_does_not_fit_is_refused(shapes: dict[str, tuple[int, ...]], reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         build_networks(SPEC, _random({**SHARED, **shapes}), None)
+
+
+def test_a_critic_of_other_actions_is_refused() -> None:
+    shapes = {"actor.mu.0.weight": (2, 3), "actor.mu.0.bias": (2,), "critic.qf0.0.bias": (1,)}
+    spec = replace(SPEC, algorithm="TD3", squash_output=True)
+    build_networks(spec, _random(shapes | {"critic.qf0.0.weight": (1, 3 + 2)}), None)
+    with pytest.raises(InputError, match="don't fit"):
+        build_networks(spec, _random(shapes | {"critic.qf0.0.weight": (1, 3 + 3)}), None)
 
 
 def test_a_missing_tensor_is_named() -> None:
