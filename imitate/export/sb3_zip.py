@@ -110,10 +110,12 @@ def _model(policy: ActorPolicy) -> Any:
         shape["net_arch"] = {"pi": hidden, "vf": hidden}
         return sb3.PPO(name, env, policy_kwargs=shape, device="cpu", seed=0)
     shape["net_arch"] = {"pi": hidden, "qf": hidden}
+    gamma = 0.99  # SB3's
     if _has_sb3s_critics(policy):
         critic = architecture["critic"]
+        gamma = critic["gamma"]
         shape |= {"n_critics": critic["count"], "net_arch": {"pi": hidden, "qf": list(critic["hidden"])}}
-    model = sb3.SAC(name, env, policy_kwargs=shape, device="cpu", seed=0, buffer_size=1)
+    model = sb3.SAC(name, env, gamma=gamma, policy_kwargs=shape, device="cpu", seed=0, buffer_size=1)
     model.buffer_size = (
         _PIXEL_REPLAY if is_image else _REPLAY
     )  # `SAC.load` makes the replay, of this size or the user's

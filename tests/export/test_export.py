@@ -35,7 +35,7 @@ POLICIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "normalised": (VECTOR, BOUNDED, {"normalize_obs": True}),
     "squashed": (VECTOR, BOUNDED, {"head": "squashed", "activation": "relu"}),
     "soft": (VECTOR, BOUNDED, {"head": "squashed", "activation": "relu", "state_std": True, "hidden": (32, 32),
-                               "critic": CriticShape(2, 1, (32, 32), 0.99)}),
+                               "critic": CriticShape(2, 1, (32, 32), 0.9)}),
     "discrete": (VECTOR, spaces.Discrete(4), {}),
     "layer norm": (VECTOR, spaces.Discrete(4), {"activation": "relu", "layer_norm": True}),
     "several": (VECTOR, spaces.MultiDiscrete([3, 2, 4]), {}),
@@ -240,10 +240,11 @@ def test_sb3_trains_it_further(name: str, tmp_path: Path) -> None:
 
 
 def test_sb3_gets_the_critics(tmp_path: Path) -> None:
-    """Critics and targets give our critics' values."""
+    """Critics and targets give our critics' values, and are trained further with their discount."""
     policy = policy_of("soft")
     to_sb3(policy, tmp_path / "p.zip")
     model = sb3.SAC.load(tmp_path / "p.zip", device="cpu", buffer_size=100)
+    assert model.gamma == 0.9
     obs, unit = torch.randn(6, 5), torch.rand(6, 3)
     assert policy.critic is not None
     with torch.no_grad():
