@@ -53,6 +53,8 @@ def hub_folder(
         raise InputError(
             f"{run} has no config.json: the hub gets runs of `imitate train`, which name their environment"
         )
+    if out.exists():
+        raise InputError(f"{out} exists: choose another folder")
     experiment, policy = Experiment.read(run / "config.json"), load_policy(run)
     if env_id is not None and bare_id(env_id) != bare_id(experiment.env_id):
         raise InputError(f"{run} is a run on {experiment.env_id}, not on {env_id}: leave --env out")

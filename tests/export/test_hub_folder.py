@@ -21,6 +21,7 @@ from imitate.envs.make import make_env
 from imitate.errors import InputError
 from imitate.experts import load_expert
 from imitate.experts.load import expert_files
+from imitate.export.hub_folder import hub_folder
 from imitate.files import write_json
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
@@ -61,6 +62,12 @@ def test_an_environment_that_is_not_the_runs_is_refused(
     assert export(run, "--out", str(tmp_path / "out"), "--env", "Pendulum-v1") == 2
     assert "run is a run on CartPole-v1, not on Pendulum-v1: leave --env out" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_exists_is_refused_before_episodes_are_played(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run")
+    with pytest.raises(InputError, match="exists: choose another folder"):
+        hub_folder(run, tmp_path, episodes=1)
 
 
 def test_the_folder_and_its_card(tmp_path: Path) -> None:
