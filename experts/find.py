@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -70,9 +71,10 @@ def _repository(name: str) -> str:
 def _results_on_card(card: Any) -> dict[str, float]:
     """`mean_reward` and `std_reward` of a model card, which writes them as "4098.12 +/- 1.20"."""
     for result in getattr(card, "eval_results", None) or []:
-        figures = re.findall(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", str(result.metric_value))
+        figures = re.findall(r"(?<!/)-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", str(result.metric_value))
         if result.metric_type == "mean_reward" and figures:
-            return dict(zip(("mean_reward", "std_reward"), map(float, figures), strict=False))
+            results = zip(("mean_reward", "std_reward"), map(float, figures), strict=False)
+            return {name: value for name, value in results if math.isfinite(value)}
     return {}
 
 

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import gymnasium as gym
 import pytest
@@ -18,6 +19,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 from imitate.errors import InputError
 from imitate.experts import load_expert
 from imitate.experts.expert import Expert
+from imitate.experts.find import _results_on_card
 
 CARTPOLE = "CartPole-v1"
 AGENT = "models/org/a2c-CartPole-v1"
@@ -66,6 +68,19 @@ def test_what_the_hub_lacks_is_refused_in_one_line(name: str, hub: Hub, files: F
     with pytest.raises(InputError, match="hub:") as refusal:
         load_expert(f"hub:{name}")
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("figures", "wanted"),
+    [
+        ("214.53+/-12.75", {"mean_reward": 214.53, "std_reward": 12.75}),
+        ("-3 +/- 0.5", {"mean_reward": -3.0, "std_reward": 0.5}),
+        ("1e999 +/- 2", {"std_reward": 2.0}),
+    ],
+)
+def test_returns_on_a_card(figures: str, wanted: dict[str, float]) -> None:
+    result = SimpleNamespace(metric_type="mean_reward", metric_value=figures)
+    assert _results_on_card(SimpleNamespace(eval_results=[result])) == wanted
 
 
 @pytest.mark.parametrize("file", ["cartpole-v1-a2c-medium.zip", "cartpole-v1-A2C-medium.zip"])
