@@ -26,7 +26,7 @@ def to_array(value: Any) -> Array:
 
     Raises InputError for anything else, such as arrays of Python objects.
     """
-    if isinstance(value, bool | int | float):
+    if isinstance(value, float) or (isinstance(value, int) and value.bit_length() < 64):
         return np.asarray(value)
     if isinstance(value, Record) and isinstance(value.function, Global):
         module, name = value.function.module, value.function.name

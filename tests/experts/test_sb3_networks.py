@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from imitate.errors import InputError
 from imitate.experts.sb3.acting import AgentPolicy
+from imitate.experts.sb3.archive import make_spec
 from imitate.experts.sb3.layers import Flat, MeanOverQuantiles, compiled
 from imitate.experts.sb3.networks import PolicySpec, build_networks
 from imitate.experts.zips import agent_parts
@@ -90,6 +91,11 @@ def test_gsde_on_the_observation_itself() -> None:
 def test_what_does_not_fit_is_refused(shapes: dict[str, tuple[int, ...]], reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         build_networks(SPEC, _random({**SHARED, **shapes}), None)
+
+
+def test_a_number_that_no_float_holds_is_refused() -> None:
+    with pytest.raises(InputError, match="where an array of numbers was expected"):
+        make_spec("SAC", "SACPolicy", {"clip_mean": 10**400}, BOX, BOX)
 
 
 def test_a_critic_of_other_actions_is_refused() -> None:
