@@ -84,8 +84,13 @@ class Normalisation:
 
     @classmethod
     def from_live(cls, vecnormalize: Any) -> Normalisation:
-        """The normalisation of a live `stable_baselines3.common.vec_env.VecNormalize`."""
+        """The normalisation of a live `stable_baselines3.common.vec_env.VecNormalize`.
+
+        Raises InputError if it normalises dict observations.
+        """
         rms = vecnormalize.obs_rms if vecnormalize.norm_obs else None
+        if isinstance(rms, dict):
+            raise InputError("normalised dict observations can't be stored: save the agent as SB3's zip")
         return cls(
             mean=None if rms is None else np.asarray(rms.mean, float),
             var=None if rms is None else np.asarray(rms.var, float),

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -227,6 +228,14 @@ def test_our_own_folder_round_trips(tmp_path: Path) -> None:
     weights.write_bytes(content[:500])
     with pytest.raises(InputError, match="damaged"):
         load_expert(tmp_path / "expert")
+
+
+def test_normalised_dicts_are_not_stored(tmp_path: Path) -> None:
+    """Only the statistics of an array are."""
+    model = sb3.PPO("MlpPolicy", CARTPOLE, device="cpu", n_steps=8, batch_size=8)
+    statistics = SimpleNamespace(norm_obs=True, obs_rms={"joints": None})
+    with pytest.raises(InputError, match="normalised dict observations can't be stored"):
+        save_expert(tmp_path / "expert", model, statistics, {"env_id": CARTPOLE})
 
 
 @pytest.mark.parametrize("name", [name for name in known_experts() if not name.startswith("zoo:")])
