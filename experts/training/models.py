@@ -6,6 +6,7 @@ import inspect
 import tomllib
 from collections.abc import Callable, Mapping
 from importlib import import_module, resources
+from numbers import Real
 from typing import Any
 
 import gymnasium as gym
@@ -138,7 +139,7 @@ def check_counts(settings: Mapping[str, Any]) -> None:
     """Raise InputError unless the numbers of environments and of steps are whole and at least 1."""
     for name in ("n_envs", "n_timesteps"):
         value = settings.get(name, 1)
-        if isinstance(value, bool | str) or not float(value).is_integer() or value < 1:
+        if isinstance(value, bool) or not isinstance(value, Real) or value < 1 or value % 1:
             raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
 
 

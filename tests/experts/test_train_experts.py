@@ -178,6 +178,8 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         train_expert("sac", "MountainCarContinuous-v0", tmp_path / "x", steps=9_000, learning_starts=10_000)
     for wrong, message in (
         ({"n_envs": 0}, "n_envs must be a whole number of at least 1, got 0"),
+        ({"n_envs": None}, "n_envs must be a whole number of at least 1, got None"),
+        ({"n_envs": 1.5}, "n_envs must be a whole number of at least 1, got 1.5"),
         ({"n_envs": "x"}, "n_envs must be a whole number of at least 1, got 'x'"),
         ({"n_timesteps": "1e4"}, "n_timesteps must be a whole number"),
         ({"policy_kwargs": {"activation_fn": "gelu"}}, "activation_fn is one of tanh, relu, elu, got 'gelu'"),
