@@ -71,10 +71,11 @@ def _repository(name: str) -> str:
 def _results_on_card(card: Any) -> dict[str, float]:
     """`mean_reward` and `std_reward` of a model card, which writes them as "4098.12 +/- 1.20"."""
     for result in getattr(card, "eval_results", None) or []:
+        # "4098.12 +/-1.20" has no negative deviation.
         figures = re.findall(r"(?<!/)-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", str(result.metric_value))
         if result.metric_type == "mean_reward" and figures:
-            results = zip(("mean_reward", "std_reward"), map(float, figures), strict=False)
-            return {name: value for name, value in results if math.isfinite(value)}
+            results = dict(zip(("mean_reward", "std_reward"), map(float, figures), strict=False))
+            return results if all(map(math.isfinite, results.values())) else {}
     return {}
 
 

@@ -79,7 +79,6 @@ class Algorithm:
     structured  whether it supports Dict observations, and MultiDiscrete and MultiBinary spaces
     actions     the only kind of actions that it supports, or `any`
     teachers    whether `expert` may be a list of several
-    unseen      whether `demos` may lack actions
     live        whether `expert` may be a person, who is asked while the learner plays
     rewarded    whether the environment's reward is all that it learns from, so that another may take its place
     """
@@ -99,7 +98,6 @@ class Algorithm:
     actions: Literal["any", "discrete", "continuous"] = "any"
     teachers: bool = False
     live: bool = False
-    unseen: bool = False
     rewarded: bool = False
 
     @property
@@ -216,7 +214,6 @@ ALGORITHMS = {
         "imitate.configs.gaifo:GAIfOConfig",
         ("envs", "demos"),
         actions="continuous",
-        unseen=True,
     ),
     "sqil": Algorithm(
         "SQIL",

@@ -116,6 +116,7 @@ def _check_shapes(networks: Networks, spec: PolicySpec) -> None:
             f"the stored policy gives {outputs} outputs: too many or too few for {spec.action_space}"
         )
     log_std = networks.log_std
+    # Where shapes don't fit, `expand` raises.
     if isinstance(log_std, nn.Linear):
         log_std(latent).expand(1, actions)
     elif log_std is not None:

@@ -130,7 +130,7 @@ class KeepBest(BaseCallback):
         state = {
             "parameters": model.get_parameters(),
             # Not among the parameters: the entropy coefficient that SAC and TQC learn.
-            "variables": {name: getattr(model, name).data for name in model._get_torch_save_params()[1]},
+            "variables": {each: getattr(model, each).data for each in model._get_torch_save_params()[1]},
             "num_timesteps": model.num_timesteps,
             "updates": model._n_updates,
             "best": self._best,
@@ -154,8 +154,8 @@ class KeepBest(BaseCallback):
     def _read(self, name: str, model: BaseAlgorithm) -> dict[str, Any]:
         state: dict[str, Any] = torch.load(self._folder / "checkpoint" / f"{name}.pt", weights_only=True)
         model.set_parameters(state["parameters"])
-        for name, value in state["variables"].items():
-            getattr(model, name).data.copy_(value)
+        for variable, value in state["variables"].items():
+            getattr(model, variable).data.copy_(value)
         model.num_timesteps, model._n_updates = state["num_timesteps"], state["updates"]
         normalize = model.get_vec_normalize_env()
         if normalize is not None:

@@ -112,8 +112,8 @@ def train_expert(
 def _grades(
     out: Path, keep: Sequence[float], total_steps: int, write: Callable[[Path], None]
 ) -> dict[int, Callable[[], None]]:
-    """What writes each expert of lower grade, by its number of steps; those that an interrupted run wrote are left
-    out."""
+    """For the step at which each expert of lower grade is kept, the call that writes it; those that an interrupted run
+    wrote are left out."""
     return {
         int(share * total_steps): partial(write, out / f"{share:g}")
         for share in keep

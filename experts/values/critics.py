@@ -98,7 +98,7 @@ class CriticOracle(nn.Module):
             return self.q_all(obs).gather(1, actions.long().reshape(-1, 1)).T
         low, high = cast(Tensor, self.low), cast(Tensor, self.high)
         scaled = (2.0 * (actions - low) / (high - low) - 1.0).flatten(-low.ndim)  # SB3's critics saw [-1, 1]
-        inputs = torch.cat([self.features(obs).expand(*scaled.shape[:-1], -1), scaled], -1)
+        inputs = torch.cat([self.features(obs).expand(*scaled.shape[:-1], -1), scaled.float()], -1)
         each = inputs.expand(len(self.critics), *inputs.shape[-2:])
         return torch.stack([critic(x).mean(1) for critic, x in zip(self.critics, each, strict=True)])
 
@@ -132,7 +132,7 @@ class PolicyOracle(nn.Module):
         """Each critic's estimate (H, B)."""
         unit = self.policy.to_unit(actions)
         prepared = self.policy.encoder.prepare(obs).expand(*unit.shape[:-1], -1)
-        return self.critics.values(torch.cat([prepared, unit], -1)).mean(-1)
+        return self.critics.values(torch.cat([prepared, unit.float()], -1)).mean(-1)
 
     def q_all(self, obs: Tensor) -> Tensor:  # noqa: ARG002
         raise InputError("q_all needs discrete actions; for continuous ones use q(obs, actions)")

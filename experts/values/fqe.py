@@ -205,7 +205,7 @@ class FittedQ(nn.Module):
         if self.num_actions:
             return features
         unit = 2.0 * (actions - self.low) / (self.high - self.low) - 1.0  # (B, D) or (2, B, D)
-        return torch.cat([features.expand(*unit.shape[:-1], -1), unit], -1)
+        return torch.cat([features.expand(*unit.shape[:-1], -1), unit.float()], -1)
 
     def _taken(self, outputs: Tensor, actions: Tensor) -> Tensor:
         """The values (2, B) of these actions, from outputs (2, B, A). A is 1 if actions are inputs."""

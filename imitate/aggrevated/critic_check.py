@@ -18,6 +18,7 @@ from imitate.aggrevated.gate import GATE, measure_gate
 from imitate.aggrevated.monte_carlo import MonteCarlo
 from imitate.configs.aggrevated import AggreVaTeDConfig
 from imitate.datasets import play
+from imitate.datasets.asking import Ask
 from imitate.datasets.trajectory import Policy, Trajectory, tensors_of
 from imitate.envs.make import make_env
 from imitate.envs.seeds import Stream, check_seed, draw_seed, episode_seeds
@@ -172,7 +173,7 @@ def check_oracle(
     actions = torch.from_numpy(np.concatenate([episode.actions for episode in played]))
     with torch.no_grad():
         values = oracle.q(obs, actions).numpy() * oracle.reward_scale
-        to_go = [_returns_to_go(oracle, expert, episode) for episode in played]
+        to_go = [_returns_to_go(oracle, monte_carlo.ask, episode) for episode in played]
     gate = measure_gate(oracle, obs, actions, action_space, np.random.default_rng(seed), threshold)
     returns, known = (np.concatenate(column) for column in zip(*to_go, strict=True))
     known = known if known.any() else np.ones_like(known)
@@ -197,13 +198,12 @@ def check_oracle(
     return report
 
 
-def _returns_to_go(oracle: QOracle, expert: Policy, episode: Trajectory) -> tuple[Array, Array]:
+def _returns_to_go(oracle: QOracle, ask: Ask, episode: Trajectory) -> tuple[Array, Array]:
     """Discounted returns (T,) of the environment's rewards, and the steps (T,) whose return is mostly known."""
     following, unknown = 0.0, 0.0
     if not episode.terminated:
         last = episode.obs[-1:]
-        action = expert.act(last, deterministic=True)
-        following = float(oracle.q(tensors_of(last), torch.from_numpy(action))) * oracle.reward_scale
+        following = float(oracle.q(tensors_of(last), torch.from_numpy(ask(last)))) * oracle.reward_scale
         unknown = 1.0
     returns, known = np.empty(len(episode)), np.empty(len(episode), bool)
     for t in reversed(range(len(episode))):

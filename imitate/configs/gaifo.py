@@ -16,6 +16,7 @@ class GAIfOConfig(DACConfig):
     """Hyperparameters of GAIfO: those of DAC."""
 
     MAIN: ClassVar[tuple[str, ...]] = DACConfig.MAIN
+    WITHOUT_ACTIONS: ClassVar[bool] = True
 
     mix_demos: bool = False
     """False, as the expert's actions are unknown: SAC learns from its own half of a batch only."""

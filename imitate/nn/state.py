@@ -127,8 +127,8 @@ def load_parts(owner: object, state: dict[str, Any], *names: str) -> None:
 def _take_out(node: Any, path: str, tensors: dict[str, Tensor]) -> Any:
     if path in tensors or (isinstance(node, str) and node.startswith(_TENSOR)):
         raise InputError(
-            f"the state's {path} can't be told from another tensor: no text may begin with {_TENSOR!r}, and no two "
-            'keys may be alike, such as 1 and "1", or "a/b" and "b" in "a"; rename one'
+            f"the state's {path} can't be told from another tensor: it is a text that begins with {_TENSOR!r}, or "
+            'two keys are alike, such as 1 and "1", or "a/b" and "b" in "a"; rename one'
         )
     if isinstance(node, Tensor):
         tensors[path] = node

@@ -7,7 +7,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from gymnasium import spaces
+
 from imitate.datasets.storage.reader import DemoReader
+from imitate.datasets.storage.schema import DemoInfo
 from imitate.datasets.storage.writer import DemoWriter
 from imitate.envs.spaces import kind
 from imitate.envs.vec import VecEnv, check_envs
@@ -15,7 +18,7 @@ from imitate.errors import InputError
 from imitate.nn.networks import check_device
 from imitate.nn.policy import ActorPolicy
 
-__all__ = ["takes"]
+__all__ = ["check_actions", "takes"]
 
 Making = TypeVar("Making", bound=Callable[..., Any])
 
@@ -25,7 +28,8 @@ def takes(wanted: type[Any]) -> Callable[[Making], Making]:
     `wanted`.
 
     It raises InputError unless it is one, and unless torch can use `device`, `envs` is a VecEnv, `demos` a DemoReader,
-    `store` a DemoWriter and `policy` an ActorPolicy, all of the spaces of `envs`.
+    `store` a DemoWriter and `policy` an ActorPolicy, all of the spaces of `envs`. The demonstrations have the actions
+    that the learner needs, and `episodes` names at least one of them.
     """
 
     def checked(making: Making) -> Making:
@@ -45,6 +49,12 @@ def takes(wanted: type[Any]) -> Callable[[Making], Making]:
             for name in _KINDS.keys() & handed:
                 if handed[name] is not None:
                     _check(name, handed[name], handed.get("envs"))
+            if (demos := handed.get("demos")) is not None:
+                check_actions(demos.info, type(config), str(demos.paths[0]), owner)
+            if (episodes := handed.get("episodes")) is not None and len(episodes) == 0:
+                raise InputError(
+                    "episodes names none: give the index of at least one, or leave it out for all"
+                )
             return making(*args, **handed)
 
         return make  # type: ignore[return-value]
@@ -59,12 +69,20 @@ _KINDS: dict[str, tuple[type[Any], str]] = {
 }
 
 
+def check_actions(info: DemoInfo, config: type[Any], demos: str, learner: str) -> None:
+    """Raise InputError if demonstrations lack actions, unless learners with this class of config need none."""
+    if info.has_actions or getattr(config, "WITHOUT_ACTIONS", False):
+        return
+    remedy = "use gaifo" if isinstance(info.action_space, spaces.Box) else "record them with their actions"
+    raise InputError(f"{demos} holds observations without the actions that {learner} needs: {remedy}")
+
+
 def _check(name: str, given: Any, envs: VecEnv | None) -> None:
     wanted, remedy = _KINDS[name]
     if not isinstance(given, wanted):
         raise InputError(f"{name} must be of class {wanted.__name__}, got {type(given).__name__}: {remedy}")
-    spaces = given if isinstance(given, ActorPolicy) else given.info
+    owner = given if isinstance(given, ActorPolicy) else given.info
     for space in ("observation_space", "action_space") if envs is not None else ():
-        has, needed = kind(getattr(spaces, space)), kind(getattr(envs, f"single_{space}"))
+        has, needed = kind(getattr(owner, space)), kind(getattr(envs, f"single_{space}"))
         if has != needed:
             raise InputError(f"{name} of other environments: their {space} is {has}, that of envs {needed}")

@@ -11,8 +11,6 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gymnasium.spaces import Box
-
 from imitate.algorithms import find
 from imitate.datasets.convert.sources import in_our_format
 from imitate.datasets.storage.reader import DemoReader
@@ -32,6 +30,7 @@ from imitate.imitators.learned_reward import LearnedReward, load_reward
 from imitate.imitators.reward_files import reward_sha256
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stored_policy import load_policy
+from imitate.rl.handed import check_actions
 from imitate.training.checkpoint import Checkpoint
 from imitate.training.experiment import Experiment
 from imitate.training.person import is_person, seated
@@ -149,11 +148,7 @@ def _demos(experiment: Experiment, stack: ExitStack) -> DemoReader:
     path = in_our_format(str(experiment.demos), experiment.env_id, experiment.env_kwargs or None)
     demos = stack.enter_context(DemoReader(path))
     check_demos(demos, experiment.env_id, experiment.env_kwargs)
-    if not (demos.info.has_actions or find(experiment.algorithm).unseen):
-        remedy = "use gaifo" if isinstance(demos.info.action_space, Box) else "record them with their actions"
-        raise InputError(
-            f"{experiment.demos} holds observations without actions, which {experiment.algorithm} imitates: {remedy}"
-        )
+    check_actions(demos.info, find(experiment.algorithm).config, str(experiment.demos), experiment.algorithm)
     _check_plain(experiment, demos.info.observation_space, demos.info.action_space)
     return demos
 

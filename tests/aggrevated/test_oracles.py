@@ -255,7 +255,9 @@ def test_the_check_bootstraps_where_the_time_limit_hides_the_rest() -> None:
         def q_all(self, obs: Tensor) -> Tensor:  # staying for ever, discount 1/2, costs 2; an oracle says 3
             return torch.full((len(obs), 2), -3.0)
 
-    report = check_oracle(Stays(gamma=0.5, reward_scale=1.0), Stays(), "Corridor-v0", episodes=1)
+    stays = Stays(gamma=0.5, reward_scale=1.0)
+    answers: Any = lambda obs: stays.act(obs).tolist()  # noqa: E731
+    report = check_oracle(stays, answers, "Corridor-v0", episodes=1)
     # Of six steps the last shows only half of what it costs: none is left out, for half is enough.
     # The return with k steps shown is -2 (1 - 2^-k) - 3 * 2^-k = -2 - 2^-k, k = 6 .. 1: on average -2 - (1 - 2^-6)/6.
     assert report.steps == 6

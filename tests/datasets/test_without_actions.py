@@ -59,7 +59,7 @@ def test_a_recording_of_discrete_actions_names_no_learner_that_would_refuse_it(
     run = ["--env", "CartPole-v1", "--demos", str(tmp_path / "without.h5"), "--out", str(tmp_path / "run")]
     assert main(["train", "bc", *run]) == 2
     said = capsys.readouterr().err
-    assert "holds observations without actions, which bc imitates: record them with their actions" in said
+    assert "holds observations without the actions that bc needs: record them with their actions" in said
 
 
 def test_older_releases_refuse_such_a_file(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_who_imitates_actions_names_gaifo_in_one_line(
     out = ["--out", str(tmp_path / "run")]
     assert main(["train", name, "--env", ENV, "--demos", str(demos), *out]) == 2
     said = capsys.readouterr().err
-    assert f"{demos} holds observations without actions, which {name} imitates: use gaifo" in said
+    assert f"{demos} holds observations without the actions that {name} needs: use gaifo" in said
     assert said.count("\n") == 1
 
 

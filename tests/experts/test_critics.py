@@ -57,6 +57,7 @@ def test_continuous_critics(name: str, tmp_path: Path, raw_obs: torch.Tensor) ->
         )  # Pendulum's torque goes from -2 to 2, the critic's from -1 to 1
     expected = theirs.mean((1, 2)) if name == "tqc" else torch.cat(theirs, 1).min(1).values
     torch.testing.assert_close(values, expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(expert.oracle.q(raw_obs, actions.double()), values)
     each = theirs.mean(2).T if name == "tqc" else torch.cat(theirs, 1).T  # (critics, B)
     torch.testing.assert_close(expert.oracle.heads(raw_obs, actions), each, atol=1e-5, rtol=0)
     shifted = torch.stack([actions.detach() * (1 - 0.1 * head) for head in range(len(each))])  # each its own
@@ -160,6 +161,7 @@ def test_a_sac_run_is_an_expert_with_a_critic(tmp_path: Path) -> None:
     torch.testing.assert_close(expert.oracle.heads(obs, actions).detach(), outputs)
     values = expert.oracle.q(obs, actions)
     torch.testing.assert_close(values.detach(), outputs.amin(0))
+    torch.testing.assert_close(expert.oracle.q(obs, actions.double()), values)
     (slope,) = torch.autograd.grad(values.sum(), actions)
     assert slope.abs().min() > 0
     separate = expert.oracle.heads(obs, actions.detach().expand(2, 2, 1))

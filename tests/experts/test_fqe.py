@@ -158,6 +158,12 @@ def test_two_equal_bounds_have_a_value() -> None:
     assert critic.q(torch.tensor([0]), torch.tensor([[0.5, 2.0]])).isfinite().all()
 
 
+def test_actions_of_64_bits_have_the_value_of_those_of_32() -> None:
+    critic = FittedQ(spaces.Discrete(3), spaces.Box(-1, 1, (2,), np.float64), CONFIG, seed=0)
+    obs, actions = torch.tensor([0, 2]), torch.tensor([[0.5, -0.5], [0.0, 1.0]])
+    torch.testing.assert_close(critic.q(obs, actions.double()), critic.q(obs, actions))
+
+
 def test_finds_the_slope_in_a_continuous_action() -> None:
     # One step: Q(s, a) = r = -(a - s)^2, best at a = s; actions from -2 to 2.
     critic = FittedQ(spaces.Box(-1, 1, (1,)), spaces.Box(-2, 2, (1,)), CONFIG, seed=0)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 import pytest
 from tiny import record
 
@@ -119,3 +121,25 @@ def test_files_are_opened_and_of_the_environments_spaces(tmp_path: Path) -> None
     ):
         with pytest.raises(InputError, match=match):
             PPO(PPOConfig(), envs=envs, policy=other, seed=0)  # type: ignore[arg-type]
+
+
+FROM_ACTIONS = [
+    name for name, each in ALGORITHMS.items() if "demos" in (*each.needs, *each.optional) and name != "gaifo"
+]
+
+
+@pytest.mark.parametrize("name", FROM_ACTIONS)
+def test_demonstrations_have_actions_and_at_least_one_is_named(name: str, tmp_path: Path) -> None:
+    """What stands in the place of unknown actions was imitated."""
+    algorithm = ALGORITHMS[name]
+    handed: dict[str, Any] = {"seed": 0}
+    if "envs" in algorithm.needs:
+        handed["envs"] = envs_of("Pendulum-v1")
+    with DemoReader(record(tmp_path, "Pendulum-v1")) as demos:
+        with pytest.raises(InputError, match=r"^episodes names none"):
+            algorithm.learner(algorithm.config(), demos=demos, episodes=np.array([], int), **handed)
+        demos.info = replace(demos.info, has_actions=False)
+        with pytest.raises(
+            InputError, match=r"\.h5 holds observations without the actions that .*: use gaifo$"
+        ):
+            algorithm.learner(algorithm.config(), demos=demos, **handed)

@@ -75,7 +75,7 @@ class HandOver:
 
     @property
     def done(self) -> bool:
-        # The test takes steps that are too few for a round; without one, nothing does.
+        # The test can spend a single step; a round takes one in each environment.
         least = 1 if self.config.test else self.learner.sampler.envs.num_envs
         return self.tested or self.env_steps + least > self.config.total_steps
 
