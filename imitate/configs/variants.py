@@ -47,7 +47,7 @@ class VariantConfig(AggreVaTeDConfig):
     update: Literal["adam", "natural"] = "adam"
     """`adam`, or `natural` for the natural gradient with a limit on the KL divergence of each step."""
     kl_limit: float = 0.01
-    """Largest KL divergence of a natural-gradient step."""
+    """Wanted KL divergence of a natural-gradient step; it is at most 1.5 times this."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

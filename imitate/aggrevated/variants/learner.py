@@ -47,7 +47,7 @@ class NaturalStudent(Student):
         self.natural = NaturalGradient(learned, config.kl_limit)
 
     def descend(self, loss: Tensor, prepared: Tensor, progress: float) -> None:  # noqa: ARG002
-        """One step of at most `kl_limit`."""
+        """One step of about `kl_limit`."""
         with torch.no_grad():
             old = self.actor(prepared)
             if isinstance(old, Gaussian):  # its deviation may be the parameter that the step moves

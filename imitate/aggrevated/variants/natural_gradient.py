@@ -2,7 +2,8 @@
 
 The direction solves F x = g by conjugate gradients, where F is the policy's Fisher information. Products with F come
 from second derivatives of the KL divergence (arXiv:1502.05477, appendix C), so F itself is never formed. The length is
-such that the quadratic approximation of the KL equals `kl_limit`; it is halved while the true KL is above.
+such that the quadratic approximation of the KL equals `kl_limit`; it is halved until the true KL is at
+most 1.5 times that.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def conjugate_gradient(product: Callable[[Tensor], Tensor], b: Tensor, iteration
 class NaturalGradient:
     """Natural-gradient descent.
 
-    kl_limit    largest KL divergence of a step, mean over the batch
+    kl_limit    wanted KL divergence of a step, mean over the batch; at most 1.5 times it
     damping     absolute damping added to the Fisher diagonal; 1e-3 suits standardised inputs
     """
 
