@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import nn
 
 from imitate.configs.aggrevated import AggreVaTeDConfig
 from imitate.datasets.storage.writer import DemoWriter
@@ -56,8 +57,9 @@ def choose_oracle(
         raise InputError(f"oracle 'critic' can't be had: {who} brings no action values; take fqe")
     if own is not None and config.oracle != "fqe":
         logger.info("Q* is the critic that %s brings, discount %g", who, own.gamma)
-        moved: Any = copy.deepcopy(own)  # the expert itself stays on its device
-        return moved.to(device), Teacher(expert, store)
+        if isinstance(own, nn.Module):
+            own = copy.deepcopy(own).to(device)  # the expert itself stays on its device
+        return own, Teacher(expert, store)
     info = store.info
     fitted = FittedQ(info.observation_space, info.action_space, config.fqe, seed=seed, device=device)
     logger.info("Q* of %s is learned online by fitted Q evaluation, discount %g", who, fitted.gamma)

@@ -27,7 +27,15 @@ from torch.nn.utils import parametrize
 from imitate.configs.dac import DACConfig
 from imitate.configs.gail import GAILConfig, Reward
 from imitate.envs.numbers import all_finite, misfit
-from imitate.envs.spaces import Array, Space, check_plain, space_from_json, space_to_json, values_of
+from imitate.envs.spaces import (
+    Array,
+    Space,
+    check_plain,
+    check_supported,
+    space_from_json,
+    space_to_json,
+    values_of,
+)
 from imitate.errors import InputError
 from imitate.files import Number, write_json
 from imitate.imitators.airl import ShapedNet
@@ -88,6 +96,7 @@ class LearnedReward(nn.Module):
         self.observation_space: Space = space_from_json(description.observation_space)
         self.action_space: Space = space_from_json(description.action_space)
         check_plain("a learned reward", self.observation_space, self.action_space)
+        check_supported(self.observation_space, self.action_space)
         with seeded(0):  # its weights are still to be loaded
             self.network = _network(description.network, self.observation_space, self.action_space)
         self.sees_actions = description.network.kind in ("gail", "dac")
@@ -183,6 +192,10 @@ def _network(architecture: Architecture, observation_space: Space, action_space:
         if kind == "airl":
             return ShapedNet(observation_space, config)
         return Discriminator(observation_space, action_space, config)
+    if not isinstance(action_space, spaces.Box):
+        raise InputError(
+            f"a reward of {kind} is of continuous actions, got {action_space}: take one of gail or airl"
+        )
     (width,) = hidden
     network = PairNet if kind == "dac" else ChangeNet
     dimensions = int(np.prod(action_space.shape or ()))

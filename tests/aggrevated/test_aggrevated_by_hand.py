@@ -15,6 +15,7 @@ from problems import Bowl, Same, learning, trained
 from test_loki import IMITATION
 from test_loki import learning as loki
 from test_trial import Beside
+from torch import Tensor
 
 from imitate.aggrevated.gate import CLOSED, Gate, compared, measure_gate
 from imitate.aggrevated.gradients import exact, target
@@ -23,6 +24,7 @@ from imitate.experts import load_expert
 from imitate.experts.values.fqe import FittedQ
 from imitate.imitators.cloning import new_policy
 from imitate.imitators.dagger import DAggerConfig
+from imitate.imitators.roll_in.student import Student
 from imitate.nn.distributions import Categorical, Gaussian
 from imitate.rl.rollout import Rollout
 
@@ -77,6 +79,19 @@ def test_a_fitted_critic_does_not_learn_from_the_states_that_judge_it(
         learner.step()
         learner.step()
     assert held == [20, 20]
+
+
+@pytest.mark.parametrize(("batches", "means"), [(2, {"loss": 3.0, "updates": 2.0}), (0, {"updates": 0.0})])
+def test_means_are_over_the_updates_that_were_taken(batches: int, means: dict[str, float]) -> None:
+    box = spaces.Box(-1, 1, (1,))
+    student = Student(DAggerConfig(), new_policy(DAggerConfig(), box, box, seed=0))
+    zeros = torch.zeros(1, 1)
+    losses = [torch.full((1, 1), 2.0), torch.full((1, 1), 4.0)]
+
+    def loss(distribution: Any, obs: Tensor, labels: Tensor) -> tuple[Tensor, dict[str, Tensor]]:  # noqa: ARG001
+        return distribution.mean.square(), {"loss": labels}
+
+    assert student.fit(loss, [(zeros, each) for each in losses[:batches]], 5) == means
 
 
 def test_the_trial_takes_its_share_of_the_steps(tmp_path: Path) -> None:

@@ -207,6 +207,14 @@ def test_the_critic_follows_the_device_and_the_expert_goes_on_acting_where_it_is
     assert expert.oracle.q_all(torch.zeros(2, 4)).device.type == "cpu"
 
 
+def test_a_critic_of_ones_own_need_be_no_module() -> None:
+    own: Any = SimpleNamespace(gamma=0.9)
+    expert = SimpleNamespace(act=lambda obs: obs, oracle=own, action_space=spaces.Discrete(2))
+    oracle, fitted = chosen(expert)
+    assert oracle is own
+    assert fitted is None
+
+
 def test_monte_carlo_of_a_real_expert_repeats_its_episodes() -> None:
     oracle = MonteCarlo(
         load_expert("CartPole-v1"),

@@ -181,6 +181,8 @@ HOSTILE: list[dict[str, Any]] = [
     {"observation_space": {"type": "Box", "low": 0, "high": 1, "shape": [1 << 40], "dtype": "float32"}},
     {"action_space": {"type": "MultiDiscrete", "nvec": [1], "start": [0], "dtype": "int64"}},
     {"action_space": {}},
+    {"action_space": space_to_json(spaces.Box(-np.inf, np.inf, (1,), np.float32))},
+    {"action_space": space_to_json(spaces.Box(-1.0, 1.0, (1, 1), np.float32))},
 ]
 
 
@@ -191,6 +193,19 @@ def test_a_damaged_description_is_one_line(tmp_path: Path, mutant: dict[str, Any
     with pytest.raises(InputError) as error:
         load_reward(tmp_path)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("network", ["dac", "gaifo"])
+def test_a_reward_of_continuous_actions_has_no_others(tmp_path: Path, network: str) -> None:
+    described = replace(linear().description, network=Architecture(network, (2,), "tanh"))
+    save_reward(tmp_path / "reward", LearnedReward(described))
+    path = tmp_path / "reward" / "reward.json"
+    text = json.loads(path.read_text("utf-8")) | {"action_space": space_to_json(spaces.Discrete(3))}
+    path.write_text(json.dumps(text))
+    with pytest.raises(
+        InputError, match=rf"a reward of {network} is of continuous actions, got Discrete\(3\)"
+    ):
+        load_reward(tmp_path)
 
 
 def test_damaged_weights_are_one_line(tmp_path: Path) -> None:

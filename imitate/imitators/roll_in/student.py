@@ -79,16 +79,17 @@ class Student:
         return {"loss": float(total) / count, "updates": float(count)}
 
     def fit(self, loss: Loss, batches: Iterable[tuple[Tensor, ...]], count: int) -> dict[str, float]:
-        """Take `count` gradient steps; returns the means of the loss's parts."""
+        """Take a gradient step for each of at most `count` batches; returns the means of the loss's parts."""
         sums: dict[str, Tensor] = {}
-        for update, (obs, labels, *columns) in enumerate(batches):
+        taken = 0
+        for taken, (obs, labels, *columns) in enumerate(batches, 1):
             prepared = self.actor.encoder.prepare(obs)
             total, parts = loss(self.actor(prepared), obs, labels, *columns)
-            self.descend(total.mean(), prepared, update / count)
+            self.descend(total.mean(), prepared, (taken - 1) / count)
             self.average.update()
             for name, part in parts.items():
                 sums[name] = sums.get(name, 0.0) + part.detach().mean()
-        return {name: float(part) / count for name, part in sums.items()} | {"updates": float(count)}
+        return {name: float(part) / taken for name, part in sums.items()} | {"updates": float(taken)}
 
     def descend(self, loss: Tensor, prepared: Tensor, progress: float) -> None:  # noqa: ARG002
         """One gradient step; `progress` is the share of the iteration's updates already done."""
