@@ -71,8 +71,9 @@ def _repository(name: str) -> str:
 def _results_on_card(card: Any) -> dict[str, float]:
     """`mean_reward` and `std_reward` of a model card, which writes them as "4098.12 +/- 1.20"."""
     for result in getattr(card, "eval_results", None) or []:
+        text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", str(result.metric_value))  # "4,098.12"
         # "4098.12 +/-1.20" has no negative deviation.
-        figures = re.findall(r"(?<!/)-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", str(result.metric_value))
+        figures = re.findall(r"(?<!/)-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", text)
         if result.metric_type == "mean_reward" and figures:
             results = dict(zip(("mean_reward", "std_reward"), map(float, figures), strict=False))
             return results if all(map(math.isfinite, results.values())) else {}

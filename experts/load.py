@@ -222,7 +222,9 @@ class _Run:
         if base not in ("dqn", "qdagger"):
             return None
         gamma = self.hyperparameters.get("gamma")
-        return LogitsOracle(policy, gamma) if isinstance(gamma, float) and 0.0 <= gamma <= 1.0 else None
+        if not isinstance(gamma, int | float) or isinstance(gamma, bool) or not 0 <= gamma <= 1:
+            return None
+        return LogitsOracle(policy, float(gamma))
 
 
 def _from_run(folder: Path, asked: Asked) -> Expert:

@@ -95,7 +95,8 @@ def filming(
         raise InputError(f"a video is at least 2 pixels wide, got {width}")
     with closing(renderable_env(env_id, env_kwargs)) as env:
         fps = fps_of(env)
-        limits = [max_steps, None if max_seconds is None else int(max_seconds * fps)]
+        seconds = math.inf if max_seconds is None else max_seconds
+        limits = [max_steps, None if seconds == math.inf else int(seconds * fps)]
         limit = min((limit for limit in limits if limit is not None), default=None)
         make_parent(out)
         with atomic(out) as temporary, closing(_Encoder(temporary, fps, width, crf)) as encoder:

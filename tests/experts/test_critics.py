@@ -188,6 +188,7 @@ def test_a_sac_run_is_an_expert_with_a_critic(tmp_path: Path) -> None:
         {"algorithm": "sqil"},
         {"hyperparameters": {"gamma": "0.9"}},
         {"hyperparameters": {"gamma": 2.0}},
+        {"hyperparameters": {"gamma": True}},
     ],
 )
 def test_a_run_of_dqn_brings_its_values_if_they_are_of_the_true_reward(
@@ -212,3 +213,5 @@ def test_a_run_of_dqn_brings_its_values_if_they_are_of_the_true_reward(
     values = expert.oracle.q_all(obs)
     assert torch.equal(values.argmax(1), torch.from_numpy(policy.act(obs.numpy())))
     assert torch.equal(expert.oracle.q(obs, actions), values[range(5), actions])
+    (tmp_path / "config.json").write_text(json.dumps(config | {"hyperparameters": {"gamma": 1}}), "utf-8")
+    assert load_expert(str(tmp_path)).gamma == 1.0

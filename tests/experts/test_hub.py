@@ -75,6 +75,7 @@ def test_what_the_hub_lacks_is_refused_in_one_line(name: str, hub: Hub, files: F
     [
         ("214.53+/-12.75", {"mean_reward": 214.53, "std_reward": 12.75}),
         ("-3 +/- 0.5", {"mean_reward": -3.0, "std_reward": 0.5}),
+        ("1,234,567.5 +/- 1,012.75", {"mean_reward": 1234567.5, "std_reward": 1012.75}),
         ("1e999 +/- 2", {}),
     ],
 )

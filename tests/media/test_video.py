@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import functools
 import io
+import math
 import os
 import re
 import subprocess
@@ -106,6 +107,7 @@ def test_limits_cut_the_film(tmp_path: Path) -> None:
     assert record_video(Constant(0), "Countdown-v0", tmp_path / "b.mp4", max_seconds=0.4) == [
         2.0
     ]  # 0.4 s x 5 fps
+    assert len(record_video(Constant(0), "Countdown-v0", tmp_path / "c.mp4", max_seconds=math.inf)) == 1
 
 
 def test_box2d_without_a_display_matches_the_seeded_episode(tmp_path: Path) -> None:
