@@ -20,6 +20,7 @@ from torch import Tensor
 from imitate.aggrevated.gate import CLOSED, Gate, compared, measure_gate
 from imitate.aggrevated.gradients import exact, target
 from imitate.aggrevated.variants.executed import Executed, LearnersValue
+from imitate.aggrevated.variants.scene import Scene
 from imitate.experts import load_expert
 from imitate.experts.values.fqe import FittedQ
 from imitate.imitators.cloning import new_policy
@@ -137,6 +138,22 @@ def test_only_the_learners_executed_actions_have_a_ratio() -> None:
     ((obs, *_, advantages),) = executed.minibatches(rollout, labels, turns, gate, 1, rng)
     assert set(obs[:, 0].tolist()) == {2.0, 10.0, 11.0}
     assert torch.equal(advantages, obs[:, 0])
+
+
+def test_executed_actions_are_compared_by_the_value_that_rates_them() -> None:
+    """Two critics rate every action 1 and 3, so q, their minimum, is 1 of all: no action is better than others."""
+    config: Any = SimpleNamespace(samples=2, normalisation="baseline")
+    oracle: Any = SimpleNamespace(
+        q=lambda _, actions: torch.ones(len(actions)),
+        heads=lambda _, actions: torch.tensor([[1.0], [3.0]]).expand(2, len(actions)),
+    )
+    box = spaces.Box(-1, 1, (1,))
+    actor = new_policy(DAggerConfig(), box, box, seed=0)
+    scene = Scene(oracle, actor, config, torch.Generator())
+    steps: Any = SimpleNamespace(obs=torch.zeros(3, 1), actions=torch.zeros(3, 1))
+    gate, rollout = Gate(torch.ones(1), 1.0, True), rollout_of(np.zeros((1, 3)), np.zeros((1, 3)))
+    found = Executed(scene, None, box, 0)._advantages(rollout, steps, gate, np.random.default_rng(0))
+    assert found.tolist() == [0.0, 0.0, 0.0]
 
 
 def test_the_learners_value_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,7 +94,7 @@ class Executed:
             return q - self.value.fit(rollout, oracle.gamma, oracle.reward_scale, rng)
         distribution = actor(actor.encoder.prepare(steps.obs))
         drawn = [distribution.sample(self._scene.generator) for _ in range(self._scene.config.samples)]
-        baseline = torch.stack([self._scene.q(steps.obs, raw) for raw in drawn]).mean(0)
+        baseline = torch.stack([oracle.q(steps.obs, actor.to_env(raw)) for raw in drawn]).mean(0)
         return self._scene.normalised(gate, q, baseline)
 
 
