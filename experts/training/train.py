@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -90,20 +91,22 @@ def train_expert(
         "steps": total_steps, "seed": seed, "command": command,
     }  # fmt: skip
     write = partial(_write_expert, model=model, facts=facts, episodes=test_episodes)
-    keeper = KeepBest(
-        training,
-        make_venv(env_id, env_kwargs, min(eval_episodes, 10), 0),
-        seed=draw_seed(Stream.VALIDATION, seed) % 2**31,  # SB3 adds the environment's number to it
-        every=eval_every or max(total_steps // 50, 1),
-        episodes=eval_episodes,
-        total_steps=total_steps,
-        grades=_grades(out, keep, total_steps, write),
-    )
-    if resume and (training / "checkpoint" / "checkpoint.pt").exists():
-        sweep(training / "checkpoint")
-        keeper.load(model)
-    _learn(model, keeper, total_steps)
-    keeper.restore_best(model)
+    assert model.env is not None
+    with closing(model.env), closing(make_venv(env_id, env_kwargs, min(eval_episodes, 10), 0)) as venv:
+        keeper = KeepBest(
+            training,
+            venv,
+            seed=draw_seed(Stream.VALIDATION, seed) % 2**31,  # SB3 adds the environment's number to it
+            every=eval_every or max(total_steps // 50, 1),
+            episodes=eval_episodes,
+            total_steps=total_steps,
+            grades=_grades(out, keep, total_steps, write),
+        )
+        if resume and (training / "checkpoint" / "checkpoint.pt").exists():
+            sweep(training / "checkpoint")
+            keeper.load(model)
+        _learn(model, keeper, total_steps)
+        keeper.restore_best(model)
     write(out)
     shutil.rmtree(training / "checkpoint")
     return out
@@ -162,8 +165,8 @@ def _learn(model: BaseAlgorithm, keeper: KeepBest, total_steps: int) -> None:
 
 def _write_expert(folder: Path, *, model: BaseAlgorithm, facts: Mapping[str, Any], episodes: int) -> None:
     """Write the current model as an expert, with its return in the test episodes."""
-    venv = make_venv(facts["env_id"], facts["env_kwargs"], min(episodes, 10), TEST_SEED)
-    mean, std = mean_and_std(model, venv, episodes)
+    with closing(make_venv(facts["env_id"], facts["env_kwargs"], min(episodes, 10), TEST_SEED)) as venv:
+        mean, std = mean_and_std(model, venv, episodes)
     measured = {"mean": mean, "std": std, "episodes": episodes}
     meta = {**facts, "best_step": model.num_timesteps, "measured": measured}
     save_expert(folder, model, model.get_vec_normalize_env(), meta)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,24 @@ def test_an_expert_is_written_with_its_critic_and_its_measured_return(
     assert not (tmp_path / "sac" / "training" / "checkpoint").exists()
     with pytest.raises(InputError, match="exists"):
         train_expert("sac", "Pendulum-v1", tmp_path / "sac", steps=400, **SELDOM)
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_all_environments_are_closed(broken: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reset, made, closed = PendulumEnv.reset, set[PendulumEnv](), set[PendulumEnv]()
+
+    def made_known(env: PendulumEnv, **options: Any) -> Any:
+        made.add(env)
+        return reset(env, **options)
+
+    monkeypatch.setattr(PendulumEnv, "reset", made_known)
+    monkeypatch.setattr(PendulumEnv, "close", lambda env: closed.add(env))
+    if broken:
+        monkeypatch.setattr(PendulumEnv, "step", lambda *_: None)
+    with pytest.raises(Fault) if broken else nullcontext():
+        train_expert("ppo", "Pendulum-v1", tmp_path / "ppo", steps=64, n_steps=64, n_envs=1, **SMALL)
+    assert made
+    assert made == closed & made
 
 
 def test_an_environment_that_returns_four_values_is_named(
