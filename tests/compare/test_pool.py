@@ -21,6 +21,13 @@ from imitate.compare.backends.pool import Pool
 from imitate.compare.backends.processes import Processes
 
 
+@pytest.fixture(scope="module", autouse=True)
+def server() -> None:
+    """The server of processes is one that `Processes` has started."""
+    if sys.platform == "linux":
+        forkserver._forkserver._stop()  # type: ignore[attr-defined]  # another test's
+
+
 def test_jobs_fail_alone(tmp_path: Path) -> None:
     with Processes(1) as backend:
         pool = Pool(backend, tmp_path)
@@ -80,7 +87,6 @@ def test_a_stop_does_not_wait_for_a_killed_worker(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_a_task_saves_when_every_process_gets_a_signal(tmp_path: Path, name: str) -> None:
     """SLURM sends SIGTERM when a job is cancelled, preempted or out of time, and a terminal that closes SIGHUP."""
-    forkserver._forkserver._stop()  # type: ignore[attr-defined]  # another test's
     with contextlib.suppress(KeyboardInterrupt), Processes(1) as backend:
         Pool(backend, tmp_path).submit(Task("job", save_at_the_end, root=tmp_path))
         deadline = time.monotonic() + 120
