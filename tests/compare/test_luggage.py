@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from forked import run as run_script
 
 from imitate.cli import main
 from imitate.compare.backends.luggage import Luggage
@@ -94,5 +94,5 @@ def test_a_module_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.Monk
         "from imitate.envs.trust import trust; trust(luggage.expert);"
         "from imitate.experts import load_expert; load_expert(luggage.expert, env_id='CartPole-v1')"
     )
-    command = [sys.executable, "-c", script, str(tmp_path / "there")]
-    subprocess.run(command, check=True, cwd="/", capture_output=True)
+    done = run_script(script, str(tmp_path / "there"), cwd="/")
+    assert done.returncode == 0, done.stderr
