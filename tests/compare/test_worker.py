@@ -22,6 +22,8 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.seeds import Stream, draw_seed, episode_seeds
 
+SHORT = {"max_episode_steps": 100}
+
 
 def trajectory(seed: int, steps: int) -> Trajectory:
     obs, rewards = np.zeros((steps + 1, 4), np.float32), np.ones(steps, np.float32)
@@ -49,15 +51,15 @@ def test_recording_spends_no_more_than_its_steps(tmp_path: Path) -> None:
 
 
 def test_learners_with_an_environment_keep_most_of_the_budget_for_it(tmp_path: Path) -> None:
-    """The expert's first ten episodes are 5,000 steps, more than all: two are a quarter of the budget."""
-    wanted = comparison("gail", episodes=2, curve_episodes=1)
-    planned = [job for job in jobs(wanted, tmp_path, 500) if ":" not in job.name]
+    """The expert's first ten episodes are 1,000 steps, more than all: two are a quarter of the budget."""
+    wanted = comparison("gail", budget=800, episodes=2, curve_episodes=1, env_kwargs=SHORT)
+    planned = [job for job in jobs(wanted, tmp_path, 100) if ":" not in job.name]
     for job in planned:
         (worker.record if job.records else worker.train_and_measure)(wanted, job, lambda _steps: None)
     found = Result.load(planned[-1].folder)
     assert found is not None
-    assert (found.demo_steps, found.expert_queries) == (1_000, 1_000)
-    assert 2_000 < found.env_steps <= 3_000
+    assert (found.demo_steps, found.expert_queries) == (200, 200)
+    assert 400 < found.env_steps <= 600
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -74,19 +76,19 @@ def test_a_first_demonstration_longer_than_a_quarter_of_the_budget_is_given(tmp_
 def test_nothing_is_trained_again_on_all_demonstrations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The two episodes of 1,000 steps are a quarter of the budget, and one is an eighth."""
+    """The two episodes of 100 steps are a quarter of the budget, and one is an eighth."""
     trained = []
     monkeypatch.setattr(worker, "training", lambda *given: trained.append(given[2]) or training(*given))
     settings = {"bc": {"max_updates": 20}}
-    given = {"budget": 4_000, "demo_episodes": 2, "episodes": 2, "curve_episodes": 1}
-    wanted = comparison("bc", hyperparameters=settings, **given)
-    planned = jobs(wanted, tmp_path, 500)
+    given = {"budget": 800, "demo_episodes": 2, "episodes": 2, "curve_episodes": 1}
+    wanted = comparison("bc", hyperparameters=settings, env_kwargs=SHORT, **given)
+    planned = jobs(wanted, tmp_path, 100)
     for job in planned:
         (worker.record if job.records else worker.train_and_measure)(wanted, job, lambda _steps: None)
     found = Result.load(planned[-1].folder)
     assert found is not None
     assert trained == [2, 1]
-    assert [point.steps for point in found.curve] == [0, 0, 500, 500, *[1_000] * 13]
+    assert [point.steps for point in found.curve] == [0, 0, 100, 100, *[200] * 13]
     assert len({tuple(point.returns) for point in found.curve[4:]}) == 1
     assert len({point.cpu_seconds for point in found.curve[4:]}) == 1
 
