@@ -3,8 +3,10 @@ anywhere."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 import signal
 import tomllib
 from pathlib import Path
@@ -29,6 +31,7 @@ HELD = (
     *("--activation", "tanh", "--gae-lambda", "1", "--clip-coef", "0.2", "--ent-coef", "0"),
 )
 TUNE = ("tune", "ppo", "--env", "ContinuousIdentity-v0", "--out", "search", "--budget", "2k", *HELD)
+FEW = [word if word != "2k" else "500" for word in TUNE]
 
 
 class Interrupting(Identity):
@@ -57,6 +60,14 @@ class Lasting(Identity):
 
 
 gym.register("Lasting-v0", entry_point=Lasting, kwargs={"continuous": True})
+
+
+@pytest.fixture(scope="module")
+def searched_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a search of one trial."""
+    with contextlib.chdir(folder := tmp_path_factory.mktemp("searched")):
+        assert main([*FEW, "--trials", "1"]) == 0
+    return folder / "search"
 
 
 def drawn() -> list[Any]:
@@ -127,8 +138,8 @@ def test_the_file_of_an_offline_learner_is_what_a_user_would_write() -> None:
 def test_ctrl_c_leaves_the_best_so_far_and_the_search_goes_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Interrupting, "last", 300)
-    command = [word.replace("ContinuousIdentity", "Interrupting") for word in TUNE]
+    monkeypatch.setattr(Interrupting, "last", Interrupting.episodes + 75)
+    command = [word.replace("ContinuousIdentity", "Interrupting") for word in FEW]
     assert main([*command, "--trials", "2"]) == 130
     assert "the best settings so far are in search/best.toml; go on with `imitate tune ppo" in (
         capsys.readouterr().err
@@ -194,12 +205,12 @@ def test_every_algorithm_has_something_to_search(name: str) -> None:
 
 def test_what_a_killed_process_left_is_mended() -> None:
     """Half a line of Optuna's log, and its lock, which another process would wait for without end."""
-    assert main([*TUNE, "--trials", "2"]) == 0
+    assert main([*FEW, "--trials", "2"]) == 0
     log = Path("search/trials.log")
     log.write_bytes(log.read_bytes()[:-40])
     Path("search/trials.log.lock").symlink_to("search/trials.log")
-    assert main([*TUNE, "--trials", "3"]) == 0
-    assert main([*TUNE, "--trials", "4"]) == 0
+    assert main([*FEW, "--trials", "3"]) == 0
+    assert main([*FEW, "--trials", "4"]) == 0
 
 
 @pytest.mark.parametrize(
@@ -215,8 +226,8 @@ def test_what_a_killed_process_left_is_mended() -> None:
     ],
 )
 def test_a_damaged_search_is_one_line(
-    file: str, text: str, said: str, capsys: pytest.CaptureFixture[str]
+    file: str, text: str, said: str, searched_once: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*TUNE, "--trials", "1"]) == 0
+    shutil.copytree(searched_once, "search")
     Path("search", file).write_text(text, "utf-8")
-    assert said in refused(capsys, *TUNE, "--trials", "2")
+    assert said in refused(capsys, *FEW, "--trials", "2")
