@@ -46,7 +46,8 @@ def small(name: str, env_id: str = "CartPole-v1", **fields: Any) -> Comparison:
 def test_baselines_spend_the_budget_and_no_more(tmp_path: Path, name: str, env_id: str) -> None:
     """Acrobot's PPO and A2C are normalised by VecNormalize, whose statistics are stored with the policy."""
     seldom = {"sb3:tqc": {"train_freq": 10, "gradient_steps": 1}} if name == "sb3:tqc" else {}
-    wanted = small(name, env_id, hyperparameters=seldom)
+    short = {"max_episode_steps": 50}
+    wanted = small(name, env_id, hyperparameters=seldom, env_kwargs=short)
     job = job_of(wanted, tmp_path)
     reported: list[int] = []
     assert worker.train_and_measure(wanted, job, reported.append)
