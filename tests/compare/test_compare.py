@@ -57,7 +57,7 @@ def test_a_learner_that_can_not_act_here_is_refused_before_anything_runs(tmp_pat
 def test_the_environment_is_made_as_the_expert_knows_it(tmp_path: Path) -> None:
     """The expert observes the time left, which only these keywords bring. It is measured, and then 100 steps are too
     few for an episode."""
-    keywords = {"time_feature": True}
+    keywords = {"time_feature": True, "max_episode_steps": 120}
     with closing(make_env("Pendulum-v1", keywords)) as env:
         save_policy(tmp_path / "run" / "policy", ActorPolicy(env.observation_space, env.action_space))
     config = {"algorithm": "bc", "env_id": "Pendulum-v1", "env_kwargs": keywords}
@@ -65,7 +65,7 @@ def test_the_environment_is_made_as_the_expert_knows_it(tmp_path: Path) -> None:
     wanted = Comparison(
         "Pendulum-v1", ("bc",), str(tmp_path / "run"), seeds=1, budget=100, episodes=2, curve_episodes=2
     )
-    with pytest.raises(InputError, match="a budget of 100 steps is too small: an episode takes 200 steps"):
+    with pytest.raises(InputError, match="a budget of 100 steps is too small: an episode takes 120 steps"):
         carry_out(wanted, tmp_path / "out")
 
 
@@ -83,34 +83,37 @@ def test_another_folder_is_not_touched(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-SHORT = {"max_episode_steps": 100}
+SHORT = {"max_episode_steps": 50}
 
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_comparison_from_the_expert_to_the_report(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     out = tmp_path / "report"
-    wanted = comparison("bc", "dagger", "ppo", curve_episodes=1, budget=800, env_kwargs=SHORT)
+    settings = QUICK | {"ppo": {"num_steps": 8}}
+    wanted = comparison(
+        "bc", "dagger", "ppo", hyperparameters=settings, curve_episodes=1, budget=400, env_kwargs=SHORT
+    )
     with caplog.at_level(logging.INFO):
         page = compare(wanted, out, workers=2)
     assert page == out / "report.html"
     assert page.stat().st_size > 50_000
     assert any("random actions: mean return" in message for message in caplog.messages)
-    assert any("measured 100.0" in message for message in caplog.messages)
+    assert any("measured 50.0" in message for message in caplog.messages)
     assert not (out / "errors").exists()
     summary = json.loads((out / "summary.json").read_text("utf-8"))
     bc, dagger, ppo = (summary["algorithms"][name] for name in ("bc", "dagger", "ppo"))
     for learner in (bc, dagger, ppo):
-        assert 0.9 * 800 <= learner["env_steps"] + learner["demo_steps"] <= 800
+        assert 0.9 * 400 <= learner["env_steps"] + learner["demo_steps"] <= 400
         assert learner["cpu_seconds"] > 0
         assert len(learner["curve"]["budget_steps"]) == 17
-    assert (bc["demo_steps"], bc["env_steps"], bc["expert_queries"]) == (800, 0, 800)
+    assert (bc["demo_steps"], bc["env_steps"], bc["expert_queries"]) == (400, 0, 400)
     assert dagger["expert_queries"] == dagger["env_steps"]
     assert (ppo["expert_queries"], ppo["demo_steps"]) == (0, 0)
     # BC is trained anew on 1/8, 1/4, 1/2 and all; 1/16 is no episode.
-    assert bc["curve"]["budget_steps"] == [0] * 2 + [100] * 2 + [200] * 4 + [400] * 8 + [800]
+    assert bc["curve"]["budget_steps"] == [0] * 2 + [50] * 2 + [100] * 4 + [200] * 8 + [400]
     steps = ppo["curve"]["budget_steps"]
     assert steps == sorted(steps)
-    assert all(n * 50 <= step < n * 50 + 256 for n, step in enumerate(steps[:-1]))
+    assert all(n * 25 <= step < n * 25 + 64 for n, step in enumerate(steps[:-1]))
     assert {path.stem for path in (out / "videos").glob("*.mp4")} == {"expert", "bc", "dagger", "ppo"}
     results = [path.stat().st_mtime_ns for path in (out / "runs").glob("*/result.json")]
     assert (out / "videos" / "expert.mp4").stat().st_mtime_ns > max(results)  # no run waits for films
@@ -122,14 +125,14 @@ def test_a_comparison_from_the_expert_to_the_report(tmp_path: Path, caplog: pyte
     times = {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*")}
     compare(wanted, out, workers=1)
     assert {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*")} == times
-    with pytest.raises(InputError, match="holds another comparison: its budget is 800, not 1000"):
+    with pytest.raises(InputError, match="holds another comparison: its budget is 400, not 1000"):
         compare(replace(wanted, budget=1_000), out)
 
     # More test episodes, and a seed of PPO: what is there is not trained again.
     policies = {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("policy.safetensors")}
     grow: dict[str, Any] = {
         "algorithms": ("bc", "ppo"),
-        "hyperparameters": {"bc": QUICK["bc"]},
+        "hyperparameters": {name: settings[name] for name in ("bc", "ppo")},
         "episodes": 6,
         "seeds": 2,
     }
@@ -145,7 +148,7 @@ def test_a_comparison_from_the_expert_to_the_report(tmp_path: Path, caplog: pyte
 @pytest.mark.usefixtures("inline")
 def test_demonstrations_that_are_gone_are_recorded_again_if_a_learner_needs_them(tmp_path: Path) -> None:
     """A scratch folder may be cleaned of large files."""
-    wanted = comparison("bc", budget=400, episodes=2, curve_episodes=1, env_kwargs=SHORT)
+    wanted = comparison("bc", budget=200, episodes=2, curve_episodes=1, env_kwargs=SHORT)
     carry_out(wanted, tmp_path, workers=1)
     (demos,) = (tmp_path / "demos").glob("*.h5")
     recorded = demos.read_bytes()
@@ -162,14 +165,14 @@ import sys
 from pathlib import Path
 from imitate.compare import Comparison
 from imitate.compare.execute.carry_out import carry_out
-wanted = Comparison("CartPole-v1", ("ppo",), seeds=1, budget=6_000, episodes=2, curve_episodes=1)
+wanted = Comparison("CartPole-v1", ("ppo",), seeds=1, budget=3_000, episodes=2, curve_episodes=1)
 carry_out(wanted, Path(sys.argv[1]), workers=1)
 """
 
 
 def test_interrupted_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    wanted = Comparison("CartPole-v1", ("ppo",), seeds=1, budget=6_000, episodes=2, curve_episodes=1)
+    wanted = Comparison("CartPole-v1", ("ppo",), seeds=1, budget=3_000, episodes=2, curve_episodes=1)
     (job,) = jobs(wanted, out, 500)
     metrics, result = job.folder / "metrics.jsonl", job.folder / "result.json"
     (tmp_path / "torch.py").write_text("from pathlib import Path; Path('ran').touch()")
