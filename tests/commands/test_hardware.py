@@ -135,8 +135,10 @@ def _dagger(robot: str, *more: str) -> list[str]:
         "200",
         "--iterations",
         "2",
+        "--updates-per-iteration",
+        "5",
         "--final-updates",
-        "50",
+        "5",
         "--out",
         "run",
         *more,
@@ -274,7 +276,7 @@ def test_a_policy_that_can_not_be_tried_out_is_kept(
 ) -> None:
     assert main(_collect(robot, 3, "--no-measure")) == 0
     monkeypatch.setenv("ROBOT", "exit:70")
-    train = ["train", "bc", "--env", f"{robot}:Robot-v0", "--demos", "demos.h5", "--max-updates", "200"]
+    train = ["train", "bc", "--env", f"{robot}:Robot-v0", "--demos", "demos.h5", "--max-updates", "20"]
     assert main([*train, "--out", "run"]) == 0
     assert sum("not tried out" in line for line in caplog.messages) == 2, "once on the way, and at the end"
     assert Path("run/finished.json").exists()
