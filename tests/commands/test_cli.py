@@ -163,7 +163,7 @@ def test_a_full_disk_is_one_line_and_status_2() -> None:
     script = (
         "import resource, signal, sys; from imitate.cli import main\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))\n"
         "sys.exit(main(['collect', 'CartPole-v1:ppo', '--episodes', '200', '--out', 'full.h5']))"
     )
     done = run(script)
