@@ -38,12 +38,19 @@ def test_closed_streams_do_not_stop_an_evaluation(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with demonstrations."""
+    folder = tmp_path_factory.mktemp("recorded")
+    assert main(["collect", "CartPole-v1", "--episodes", "1", "--out", str(folder / "demos.h5")]) == 0
+    return folder
+
+
 @posix
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_what_a_command_prints_goes_to_the_streams_that_are_open(closed: str, tmp_path: Path) -> None:
+def test_what_a_command_prints_goes_to_the_streams_that_are_open(closed: str, recorded: Path) -> None:
     """The file that the command opens could take the number of a closed stream."""
-    assert main(["collect", "CartPole-v1", "--episodes", "1", "--out", str(tmp_path / "demos.h5")]) == 0
-    done = shell(f"imitate data info demos.h5 {closed}", tmp_path)
+    done = shell(f"imitate data info demos.h5 {closed}", recorded)
     assert done.returncode == 0, done.stderr
     assert b"Traceback" not in done.stderr
     assert (b"CartPole-v1" in done.stdout) == (">&-" not in closed.split("2>&-")[0])
