@@ -172,7 +172,7 @@ def test_sac_learns_beside_demonstrations(capsys: pytest.CaptureFixture[str]) ->
     assert (
         main(["collect", "Pendulum-v1", "--env", "Pendulum-v1", "--episodes", "1", "--out", "demos.h5"]) == 0
     )
-    sac = ("train", "sac", "--env", "Pendulum-v1", "--budget", "720", "--hidden", "8")
+    sac = ("train", "sac", "--env", "Pendulum-v1", "--budget", "720", "--hidden", "8", "--no-looks")
     assert main([*sac, "--demos", "demos.h5", "--out", "with"]) == 0
     assert main([*sac, "--out", "without"]) == 0
     assert (config("with")["demos"] is None, config("without")["demos"]) == (False, None)
