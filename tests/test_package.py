@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import zipfile
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -102,6 +103,12 @@ def test_dir_lists_what_can_be_imported() -> None:
         assert getattr(imitate, name) is not None, name
 
 
+@cache
+def imports_of(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    nodes = ast.walk(ast.parse(path.read_text("utf-8")))
+    return [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
 FLOORS = (
     ("errors", "terminal"),
     ("files", "hub"),
@@ -134,7 +141,7 @@ def test_no_import_runs_upward() -> None:
     assert set(sources) == set(floor), "a module or folder that the floors do not name"
     for place, paths in sources.items():
         for path in paths:
-            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            for node in imports_of(path):
                 if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("imitate."):
                     imported = [node.module.split(".")[1]]
                 elif isinstance(node, ast.ImportFrom) and node.module == "imitate":
@@ -162,7 +169,7 @@ def imports() -> dict[str, set[str]]:
             modules[".".join((above, *parts)).removesuffix(".__init__")] = path
     found: dict[str, set[str]] = {name: set() for name in modules}
     for name, path in modules.items():
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in imports_of(path):
             if isinstance(node, ast.ImportFrom) and not node.level:
                 below = {f"{node.module}.{alias.name}" for alias in node.names} & modules.keys()
                 found[name] |= below or {str(node.module)} & modules.keys()
