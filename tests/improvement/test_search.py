@@ -128,6 +128,7 @@ def test_the_folder_is_complete(found: tuple[Path, Verdict, int]) -> None:
     assert 0.0 <= said["teacher"]["fitted"] <= 1.0
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_learner_whose_validations_were_all_cut_has_no_row(
     found: tuple[Path, Verdict, int], tmp_path: Path
 ) -> None:
@@ -138,6 +139,7 @@ def test_a_learner_whose_validations_were_all_cut_has_no_row(
     assert "A2C" not in re.sub("base64,[^\"']*", "", page)  # a film may hold these letters by chance
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("env_id", "named"), [("Uneven-v0", ""), ("teachers:Uneven-v0", " --env teachers:Uneven-v0")]
 )
@@ -151,6 +153,7 @@ def test_the_page_says_how_to_measure_the_policy(
     assert f"\nimitate evaluate {tmp_path / 'policy'}{named}</pre>" in page
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_counts_the_episodes_of_learners_and_expert(
     found: tuple[Path, Verdict, int], tmp_path: Path
 ) -> None:
@@ -165,6 +168,7 @@ def test_the_page_counts_the_episodes_of_learners_and_expert(
     assert "the learners 5 to 7 of them, the expert 3, whose mean is the dashed line" in page
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("write", [7, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 3, 5, 9))])
 def test_a_search_that_was_killed_ends_as_an_uninterrupted_one(
     found: tuple[Path, Verdict, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: int
@@ -216,6 +220,7 @@ def test_a_resumed_race_drops_whom_the_uninterrupted_one_dropped(monkeypatch: py
         assert race(whole[:count]) == whole
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_ctrl_c_leaves_the_best_policy_so_far_and_the_search_goes_on(
     found: tuple[Path, Verdict, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,6 +265,7 @@ def idle(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Verdict]:
     out = tmp_path_factory.mktemp("idle") / "out"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("imitate.improvement.candidates.CANDIDATES", teachers.IDLE)
+        patch.setattr("imitate.compare.report.page_data.save_figure", lambda *_, **__: b"")
         return out, search.search(task("perfect"), out)
 
 
@@ -271,6 +277,7 @@ def test_nothing_beats_a_perfect_teacher_and_its_imitation_is_kept(idle: tuple[P
     assert verdict.gain.student == verdict.gain.expert
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_nothing_worse_than_the_expert_is_handed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -291,6 +298,7 @@ def test_nothing_worse_than_the_expert_is_handed_over(
     assert search.search(task("perfect"), out).kind == "worse"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_student_that_loses_the_test_is_replaced_by_an_imitator(
     idle: tuple[Path, Verdict], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
