@@ -123,11 +123,11 @@ def test_edited_code_of_ones_own_is_measured_and_run_anew(
         "import gymnasium\n"
         "from gymnasium.envs.classic_control import CartPoleEnv\n"
         "class Tank(CartPoleEnv): pass\n"
-        "gymnasium.register('Tank-v0', Tank, max_episode_steps=10)\n"
+        "gymnasium.register('OwnTank-v0', Tank, max_episode_steps=10)\n"
     )
     expert.write_text("def make():\n    return lambda obs: (obs[:, 2] > 0).astype(int)\n")
-    trust("my_tank:Tank-v0", "my_driver:make")
-    tank = Comparison("my_tank:Tank-v0", ("ppo",), "my_driver:make", budget=200, episodes=2, curve_episodes=1)
+    trust("my_tank:OwnTank-v0", "my_driver:make")
+    tank = Comparison("my_tank:OwnTank-v0", ("ppo",), "my_driver:make", budget=200, episodes=2, curve_episodes=1)
 
     def place() -> tuple[str, Path]:
         found = measured_references(tank, tmp_path / "out")
