@@ -12,6 +12,7 @@ import torch
 from guided_settings import envs_of, small
 
 from imitate.envs.spaces import Array
+from imitate.envs.trust import trust
 from imitate.errors import InputError
 from imitate.imitators.guided import hand_over
 from imitate.imitators.guided.hand_over import HandOver
@@ -21,9 +22,12 @@ from imitate.training.checkpoint import Checkpoint
 from imitate.training.execute import execute
 from imitate.training.experiment import Experiment
 
+LEARNS: dict[str, Any] = {"offline_updates": 100, "updates_per_step": 0.1}
+
 
 def learner(**settings: Any) -> HandOver:
-    config = small(updates_per_step=0.1, **settings)
+    """It plays as ever and learns next to nothing, unless told."""
+    config = small(**{"offline_updates": 10, "updates_per_step": 0.02} | settings)
     return HandOver(config, envs=envs_of(), expert=lambda obs: np.abs(obs), seed=3)
 
 
@@ -91,7 +95,7 @@ def spoil(policy: Any) -> None:
 
 
 def test_the_kept_student_is_handed_over_if_the_last_one_is_worse() -> None:
-    whole = learner(test=0.2)
+    whole = learner(test=0.2, **LEARNS)
     guided = whole.learner
     while not whole.done:
         metrics = whole.step()
@@ -148,7 +152,7 @@ def test_a_student_behind_the_expert_meets_a_clone(
 ) -> None:
     played = iter([[1.0] * 3, [1.0] * 3, student, expert, clone])  # first the last student and the kept one
     monkeypatch.setattr(HandOver, "_returns", lambda *_: dict(enumerate(next(played))))
-    whole = learner(test=0.2, clone_updates=300)
+    whole = learner(test=0.2, clone_updates=300 if lost else 1)
     while not whole.done:
         before = whole.learner.policy.output.bias.tolist()
         metrics = whole.step()
@@ -174,7 +178,7 @@ def test_a_failure_in_the_test_leaves_it_to_the_resumed_run(
         return real(*given)
 
     monkeypatch.setattr(hand_over, "played", failing)
-    settings = {"test": 0.2, "clone_updates": 200, "offline_updates": 0, "updates_per_step": 0.0}
+    settings = {"test": 0.2, "clone_updates": 20, "offline_updates": 0, "updates_per_step": 0.0}
     whole, resumed = (
         HandOver(small(**settings), envs=envs_of(), expert=lambda obs: obs.copy(), seed=3) for _ in range(2)
     )
@@ -232,7 +236,7 @@ def test_a_run_without_a_test_ends_where_no_round_fits() -> None:
 
 
 def test_the_last_student_is_handed_over_if_it_is_better() -> None:
-    whole = learner(test=0.2)
+    whole = learner(test=0.2, **LEARNS)
     guided = whole.learner
     while not whole.done:
         if guided.kept.found:
@@ -258,10 +262,11 @@ def test_the_episodes_that_choose_the_student_do_not_test_it(monkeypatch: pytest
         return np.abs(obs)
 
     monkeypatch.setattr(hand_over, "played", noted)
-    whole = HandOver(small(test=0.2, updates_per_step=0.2), envs=envs_of(count=1), expert=expert, seed=3)
+    config = small(test=0.2, clone_updates=1, **LEARNS)
+    whole = HandOver(config, envs=envs_of(count=1), expert=expert, seed=3)
     while not whole.done:
         whole.step()
-    last, kept, student, teacher = seen
+    last, kept, student, teacher, *_ = seen
     assert last == kept
     assert student == teacher
     assert not set(last) & set(student)
@@ -281,14 +286,16 @@ def test_what_is_kept_survives_a_checkpoint() -> None:
 
 
 def test_a_run_goes_on_from_the_checkpoint_in_which_it_had_kept_a_student(tmp_path: Path) -> None:
+    trust("handwritten:Namer")
     settings = {
-        "learning_starts": 300, "offline_updates": 10, "updates_per_step": 0.02, "hidden": (16, 16),
+        "learning_starts": 100, "offline_updates": 10, "updates_per_step": 0.02, "hidden": (16, 16),
         "guidance_fraction": 0.1, "greedy_share": 1.0, "rounds_per_iteration": 8, "clone_updates": 10,
     }  # fmt: skip
     run = Experiment.create(
-        "guided", "Pendulum-v1", expert="Pendulum-v1", budget=5_000, hyperparameters=settings
-    )
-    execute(run, tmp_path / "run", until=2_500)
+        "guided", "ContinuousIdentity-v0", expert="handwritten:Namer", budget=800, num_envs=2, eval_every=0,
+        hyperparameters=settings,
+    )  # fmt: skip
+    execute(run, tmp_path / "run", until=400)
     before = Checkpoint.read(tmp_path / "run")
     assert before is not None
     assert np.isfinite(before.learner["kept"]["latest"]).all()
