@@ -23,7 +23,7 @@ from imitate.nn.state import check_like
 from imitate.rl.paired import lead, paired, played, wins
 from imitate.rl.rollout import Rollout
 
-FIELDS: dict[str, Any] = {"total_steps": 3_000, "iterations": 10, "updates_per_iteration": 30}
+FIELDS: dict[str, Any] = {"total_steps": 1_500, "iterations": 10, "updates_per_iteration": 30}
 
 
 def test_lead_is_in_standard_errors() -> None:
@@ -177,7 +177,7 @@ def test_a_right_critic_stays(tmp_path: Path) -> None:
     assert (right.learner.trusted, right.rival) == (True, None)
     assert evaluate(right.policy, "TwoStateChain-v0", episodes=1).mean == -20
     kept = right.learner.roll_in.store.num_steps  # without the trial's
-    assert 2_000 < kept < right.env_steps <= FIELDS["total_steps"]
+    assert 1_000 < kept < right.env_steps <= FIELDS["total_steps"]
 
 
 def test_a_step_of_0_for_continuous_actions_leaves_discrete_ones_their_trial(tmp_path: Path) -> None:
