@@ -110,7 +110,7 @@ def test_a_correction_stays_within_its_bound() -> None:
 
 
 def test_the_critics_handed_over_are_those_that_learned() -> None:
-    residual = learner()
+    residual = learner(offline_updates=10, updates_per_step=0.05)
     for _ in range(4):
         residual.step()
     assert residual.policy.critic is not None
@@ -120,10 +120,10 @@ def test_the_critics_handed_over_are_those_that_learned() -> None:
 
 
 def test_a_clone_of_the_expert_alone() -> None:
-    residual = learner(updates_per_step=0.0)
+    residual = learner(offline_updates=0, updates_per_step=0.0)
     residual.step()
     torch.nn.init.constant_(residual.policy.output.bias, 12.0)
-    residual.clone_alone(1_000)
+    residual.clone_alone(500)
     obs = np.linspace(-1.0, 1.0, 21, dtype=np.float32)[:, None]
     assert np.abs(residual.policy.act(obs) - timid(obs)).mean() < 0.1
 
