@@ -42,9 +42,12 @@ def test_reinforcement_moves_a_policy_that_was_saturated() -> None:
     assert trained(learner(saturated(), **short)) > -10
 
 
-def test_the_fitted_policy_acts_as_the_given_one_and_explores_as_much() -> None:
+def test_the_fitted_policy_acts_as_the_given_one_and_explores_as_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("imitate.rl.fit_by_play._UPDATES", 500)
     imitator = saturated(0.5)
-    ppo = learner(imitator)
+    ppo = learner(imitator, num_steps=32)
     assert ppo.policy.head == "clipped"
     metrics = ppo.step()
     assert metrics["refit_loss"] < 1e-4
