@@ -104,7 +104,7 @@ def test_half_of_a_batch_are_the_experts_and_no_reward_of_the_environment_is_use
 @pytest.mark.parametrize("mixup", [0.0, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_it_imitates(tmp_path: Path, mixup: float) -> None:
     """The expert's return is 0, random actions make -17."""
-    learner = learner_of(tmp_path, mixup=mixup, spectral_norm=mixup == 0.0, total_steps=600)
+    learner = learner_of(tmp_path, mixup=mixup, spectral_norm=mixup == 0.0, total_steps=400)
     while not learner.done:
         metrics = learner.step()
     assert {"discriminator_loss", "expert_accuracy", "learner_accuracy", "reward", "q_loss"} <= metrics.keys()
