@@ -9,7 +9,7 @@ from pathlib import Path
 
 OPTIONS = (
     "train aggrevated --env CartPole-v1 --expert CartPole-v1:ppo --num-envs 1 --budget 100 --iterations 2 "
-    "--fqe-updates 20 --updates-per-iteration 20 --final-updates 20"
+    '--fqe-updates 20 --updates-per-iteration 20 --final-updates 20 --env-kwargs {"max_episode_steps":50} --no-looks'
 )
 
 
