@@ -36,8 +36,8 @@ def test_the_loss_by_hand() -> None:
 
 
 def test_identity_discrete() -> None:
-    a2c = learner(total_steps=10_000)
-    while a2c.env_steps < 10_000:
+    a2c = learner(total_steps=7_000)
+    while a2c.env_steps < 7_000:
         metrics = a2c.step()
     assert evaluate(a2c.policy, "Identity-v0", episodes=20).mean == 10
     assert metrics["learning_rate"] < 0.05 * 3e-3  # the schedule has arrived
@@ -54,9 +54,9 @@ def test_identity_discrete() -> None:
     ],
 )
 def test_identity_continuous(options: dict[str, object]) -> None:
-    short = {"total_steps": 12_000, "learning_rate": 7e-3, "gamma": 0.5, "gae_lambda": 0.9}
+    short = {"total_steps": 8_000, "learning_rate": 7e-3, "gamma": 0.5, "gae_lambda": 0.9}
     a2c = learner("ContinuousIdentity-v0", **short, log_std_init=-0.5, **options)
-    while a2c.env_steps < 12_000:
+    while a2c.env_steps < 8_000:
         a2c.step()
     assert evaluate(a2c.policy, "ContinuousIdentity-v0", episodes=20).mean > -0.5  # random: about -16
 
