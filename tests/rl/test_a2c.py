@@ -36,8 +36,8 @@ def test_the_loss_by_hand() -> None:
 
 
 def test_identity_discrete() -> None:
-    a2c = learner(total_steps=7_000)
-    while a2c.env_steps < 7_000:
+    a2c = learner(total_steps=10_000)
+    while a2c.env_steps < 10_000:
         metrics = a2c.step()
     assert evaluate(a2c.policy, "Identity-v0", episodes=20).mean == 10
     assert metrics["learning_rate"] < 0.05 * 3e-3  # the schedule has arrived
