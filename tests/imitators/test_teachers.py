@@ -99,7 +99,8 @@ def test_teachers_that_fall_at_once_teach_to_balance_for_long(tmp_path: Path) ->
 
 def test_with_continuous_actions_too(tmp_path: Path) -> None:
     teachers = [RIGHT_BELOW, RIGHT_ABOVE]
-    config = AggreVaTeDConfig(**SMALL, fqe_updates=60, delta=0.1, fqe=FQEConfig(gamma=0.5))
+    fqe = FQEConfig(gamma=0.5, hidden=(64, 64))
+    config = AggreVaTeDConfig(**SMALL, fqe_updates=60, delta=0.1, fqe=fqe)
     with learning(tmp_path / "s.h5", AggreVaTeD, config, "ContinuousIdentity-v0", teachers) as student:
         while not student.done:
             student.step()
