@@ -27,19 +27,20 @@ RUNS: dict[str, dict[str, Any]] = {
     | {"budget": 5_000, "expert": "CartPole-v1:ppo", "num_envs": 1, "hyperparameters": FEW},
     "aggrevated": VALIDATED
     | {
-        "budget": 1_500,
-        "eval_every": 300,
-        "checkpoint_every": 100,
+        "budget": 800,
+        "eval_every": 250,
+        "checkpoint_every": 60,
         "num_envs": 1,
-        "env_kwargs": {"max_episode_steps": 100},
+        "env_kwargs": {"max_episode_steps": 40},
         "expert": "CartPole-v1:ppo",
-        "hyperparameters": FEW | {"iterations": 30, "fqe_updates": 10},
+        "hyperparameters": FEW
+        | {"iterations": 20, "fqe_updates": 10, "hidden": (16,), "fqe": {"hidden": (16,)}},
     },
     "a2c": VALIDATED | {"budget": 4_000, "hyperparameters": {"rounds_per_iteration": 2}},
     "reinforce": VALIDATED | {"budget": 4_000, "hyperparameters": {"num_episodes": 4}},
     "dqn": VALIDATED
     | {
-        "budget": 2_500,
+        "budget": 2_000,
         "hyperparameters": {
             "num_steps": 1,
             "num_updates": 1,
@@ -153,7 +154,7 @@ def test_a_killed_and_resumed_run_ends_in_the_same_bytes(tmp_path: Path, algorit
 
 def test_a_run_is_repeated_from_its_config(tmp_path: Path) -> None:
     experiment = Experiment.create(
-        "ppo", "Identity-v0", budget=4_000, seed=3, hyperparameters={"num_steps": 16}
+        "ppo", "Identity-v0", budget=1_500, seed=3, hyperparameters={"num_steps": 16}
     )
     execute(experiment, tmp_path / "a")
     execute(Experiment.read(tmp_path / "a" / "config.json"), tmp_path / "b")
@@ -189,7 +190,8 @@ def test_another_run_is_not_taken_for_the_one_that_is_resumed(
 def test_a_resumed_run_may_have_another_budget_an_older_config_and_moved_files(
     tmp_path: Path, demos: Path
 ) -> None:
-    settings: dict[str, Any] = {"num_envs": 2, "eval_every": 0, "hyperparameters": {"ppo": {"num_steps": 16}}}
+    few: dict[str, Any] = {"bc_updates": 5, "ppo": {"num_steps": 16}}
+    settings: dict[str, Any] = {"num_envs": 2, "eval_every": 0, "hyperparameters": few}
     run, other = tmp_path / "run", tmp_path / demos.name
     execute(Experiment.create("gail", "CartPole-v1", demos=demos, budget=1_500, **settings), run, until=1_000)
     stored = json.loads((run / "config.json").read_text("utf-8"))
