@@ -12,7 +12,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from problems import Bowl, Same, learning, trained
-from test_loki import IMITATION
+from test_loki import SHORT
 from test_loki import learning as loki
 from test_trial import Beside
 from torch import Tensor
@@ -192,8 +192,7 @@ class Itself(torch.nn.Module):
 def test_the_warm_start_is_in_ppos_unit_of_reward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """PPO's values are the expert's, divided by the scale of its rewards."""
     monkeypatch.setattr("imitate.aggrevated.loki.VALUE_UPDATES", 20)
-    imitation = IMITATION | {"updates_per_iteration": 5, "final_updates": 5}
-    with loki(tmp_path / "store.h5", total_steps=5_600, guidance=1.0, aggrevated=imitation) as learner:
+    with loki(tmp_path / "store.h5", total_steps=5_600, guidance=1.0, aggrevated=SHORT) as learner:
         while not learner.imitation.done:
             learner.step()
         ppo, experts_value = learner._reinforcement(learner._blank())
@@ -210,7 +209,7 @@ def test_the_warm_start_is_in_ppos_unit_of_reward(tmp_path: Path, monkeypatch: p
 
 def test_the_states_of_the_trial_have_the_experts_labels(tmp_path: Path) -> None:
     """The expert names what it observes; the critic is wrong, so DAgger wins and learns from the trial's episodes."""
-    fields: dict[str, Any] = {"total_steps": 3_000, "iterations": 10, "updates_per_iteration": 30}
+    fields: dict[str, Any] = {"total_steps": 1_500, "iterations": 10, "updates_per_iteration": 30}
     with learning(tmp_path, "ContinuousIdentity-v0", np.copy, Beside(), **fields) as learner:
         while learner.learner.trusted:
             learner.step()
@@ -254,8 +253,7 @@ def test_the_learners_advantage_is_in_gaps() -> None:
 
 
 def test_the_schedules_of_reinforcement_run_over_its_own_steps(tmp_path: Path) -> None:
-    short = IMITATION | {"updates_per_iteration": 5, "final_updates": 5}
-    with loki(tmp_path / "store.h5", total_steps=5_600, aggrevated=short) as learner:
+    with loki(tmp_path / "store.h5", total_steps=5_600, aggrevated=SHORT) as learner:
         while not learner.imitation.done:
             learner.step()
         learner.step()

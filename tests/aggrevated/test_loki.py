@@ -32,6 +32,9 @@ IMITATION: dict[str, Any] = {
 }
 
 
+SHORT = IMITATION | {"updates_per_iteration": 5, "final_updates": 5}
+
+
 def off_by_a_half(obs: Array) -> Array:
     """An expert that loses 0.5^2 in each of ten steps: 2.5 an episode."""
     return obs + np.float32(0.5)
@@ -97,7 +100,11 @@ def test_reinforcement_can_leave_the_bounds_of_the_actions(tmp_path: Path) -> No
 
 
 def test_a_squashed_head_is_aggrevateds_own_policy(tmp_path: Path) -> None:
-    with learning(tmp_path / "store.h5", ppo={"head": "squashed", "value_warmup": 1}) as learner:
+    settings: dict[str, Any] = {
+        "aggrevated": SHORT,
+        "ppo": {"num_steps": 64, "head": "squashed", "value_warmup": 1},
+    }
+    with learning(tmp_path / "store.h5", **settings) as learner:
         while not learner.imitation.done:
             learner.step()
         learner.step()
@@ -120,8 +127,7 @@ def test_a_checkpoint_of_either_phase_goes_on(
     tmp_path: Path, steps: int, guidance: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("imitate.aggrevated.loki.VALUE_UPDATES", 20)
-    short = IMITATION | {"updates_per_iteration": 5, "final_updates": 5}
-    with learning(tmp_path / "store.h5", total_steps=2_000, guidance=guidance, aggrevated=short) as learner:
+    with learning(tmp_path / "store.h5", total_steps=2_000, guidance=guidance, aggrevated=SHORT) as learner:
         for _ in range(steps):
             learner.step()
         grid = np.linspace(-1.0, 1.0, 5, dtype=np.float32)[:, None]
@@ -165,7 +171,7 @@ def test_guidance_bootstraps_from_the_better_of_two_values() -> None:
 
 
 def test_without_guidance_reinforcement_is_plain_ppo(tmp_path: Path) -> None:
-    with learning(tmp_path / "store.h5", total_steps=2_000) as learner:
+    with learning(tmp_path / "store.h5", total_steps=2_000, aggrevated=SHORT) as learner:
         while not learner.imitation.done:
             learner.step()
         learner.step()  # the value function alone
