@@ -138,8 +138,8 @@ def test_pixels_have_no_distance(tmp_path: Path) -> None:
 def test_a_run_keeps_the_closest_policy_and_reports_them_all(tmp_path: Path, env_id: str) -> None:
     demos = named(tmp_path / "demos.h5", env_id)
     settings = {
-        "dqn": {"learning_starts": 50, "hidden": (16,), "num_updates": 2, "rounds_per_iteration": 5},
-        "sac": {"learning_starts": 50, "hidden": (16,), "updates_per_step": 0.5, "rounds_per_iteration": 5},
+        "dqn": {"learning_starts": 50, "hidden": (16,), "num_updates": 1, "rounds_per_iteration": 5},
+        "sac": {"learning_starts": 50, "hidden": (16,), "updates_per_step": 0.1, "rounds_per_iteration": 5},
     }
     run = Experiment.create(
         "sqil", env_id, demos=demos, budget=1_600, eval_every=300, eval_episodes=3, validate_by="demos",

@@ -46,16 +46,17 @@ def make(request: pytest.FixtureRequest, demos: DemoReader) -> Make:
     a2c = A2CConfig(total_steps=TOTAL, num_steps=5, rounds_per_iteration=4)
     small: dict[str, Any] = {"hidden": (16,), "num_updates": 1, "lr_schedule": "linear"}
     dqn = DQNConfig(total_steps=TOTAL, rounds_per_iteration=20, learning_starts=8, **small)
-    gail = GAILConfig(total_steps=TOTAL, bc_updates=0, ppo=PPOConfig(num_steps=20))
+    ppo = PPOConfig(total_steps=TOTAL, num_steps=20, num_epochs=1)
+    gail = GAILConfig(total_steps=TOTAL, bc_updates=0, updates_per_round=1, ppo=ppo)
     of: dict[str, Make] = {
-        "ppo": lambda: PPO(PPOConfig(total_steps=TOTAL, num_steps=20), envs=envs(), seed=0),
+        "ppo": lambda: PPO(ppo, envs=envs(), seed=0),
         "a2c": lambda: A2C(a2c, envs=envs(), seed=0),
         "reinforce": lambda: REINFORCE(REINFORCEConfig(total_steps=TOTAL), envs=envs(), seed=0),
         "dqn": lambda: DQN(dqn, envs=envs(), seed=0),
         "gail": lambda: GAIL(gail, envs=envs(), demos=demos, seed=0),
     }
     for learner in ("a2c", "reinforce"):
-        config = GAILConfig(total_steps=TOTAL, learner=learner, a2c=a2c)  # type: ignore[arg-type]
+        config = GAILConfig(total_steps=TOTAL, updates_per_round=1, learner=learner, a2c=a2c)  # type: ignore[arg-type]
         of[f"gail-{learner}"] = lambda config=config: GAIL(config, envs=envs(), demos=demos, seed=0)
     name: str = request.param
     return of[name]

@@ -15,6 +15,7 @@ from conftest import Identity
 from imitate.cli import main
 from imitate.datasets import DemoReader, InputError
 from imitate.envs.trust import trust
+from imitate.imitators.roll_in.teachers import Teachers
 from imitate.training.checkpoint import Checkpoint
 from imitate.training.execute import execute
 from imitate.training.experiment import Experiment
@@ -174,6 +175,9 @@ def test_the_experts_are_asked_about_all_states_before_the_environment_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr(Falling, "when", 301)
+    monkeypatch.setattr(
+        Teachers.fit, "__defaults__", (3, 0)
+    )  # gradient steps of the critics that compare them
     wanted, out = experiment(other_experts=others).changed(MIXED), tmp_path / "run"
     with pytest.raises(InputError, match=r"RuntimeError: it fell.*300 steps and the labels of 300 steps"):
         execute(wanted, out)
