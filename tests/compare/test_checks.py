@@ -127,7 +127,9 @@ def test_edited_code_of_ones_own_is_measured_and_run_anew(
     )
     expert.write_text("def make():\n    return lambda obs: (obs[:, 2] > 0).astype(int)\n")
     trust("my_tank:OwnTank-v0", "my_driver:make")
-    tank = Comparison("my_tank:OwnTank-v0", ("ppo",), "my_driver:make", budget=200, episodes=2, curve_episodes=1)
+    tank = Comparison(
+        "my_tank:OwnTank-v0", ("ppo",), "my_driver:make", budget=200, episodes=2, curve_episodes=1
+    )
 
     def place() -> tuple[str, Path]:
         found = measured_references(tank, tmp_path / "out")

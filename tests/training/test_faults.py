@@ -175,9 +175,8 @@ def test_the_experts_are_asked_about_all_states_before_the_environment_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr(Falling, "when", 301)
-    monkeypatch.setattr(
-        Teachers.fit, "__defaults__", (3, 0)
-    )  # gradient steps of the critics that compare them
+    # Few gradient steps of the critics that compare them.
+    monkeypatch.setattr(Teachers.fit, "__defaults__", (3, 0))
     wanted, out = experiment(other_experts=others).changed(MIXED), tmp_path / "run"
     with pytest.raises(InputError, match=r"RuntimeError: it fell.*300 steps and the labels of 300 steps"):
         execute(wanted, out)
