@@ -17,6 +17,12 @@ from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.experts import load_expert
 
+# A gradient step for each step of the environment: here few of both.
+OFF_POLICY: dict[str, Any] = {
+    "num_steps": 2, "hidden": (16,), "learning_starts": 16, "rounds_per_iteration": 2, "batch_size": 16,
+    "replay_size": 500,
+}  # fmt: skip
+
 TINY: dict[str, dict[str, Any]] = {
     "bc": {"max_epochs": 5},
     "dagger": {"iterations": 4, "updates_per_iteration": 3, "final_updates": 3},
@@ -33,30 +39,18 @@ TINY: dict[str, dict[str, Any]] = {
     },
     "sqil": {"dqn": {"learning_starts": 16, "rounds_per_iteration": 2}},
     "iq": {"dqn": {"learning_starts": 16, "rounds_per_iteration": 2}},
-    "sqil-continuous": {
-        "sac": {"learning_starts": 16, "rounds_per_iteration": 2, "batch_size": 16, "replay_size": 500}
-    },
-    "iq-continuous": {
-        "sac": {"learning_starts": 16, "rounds_per_iteration": 2, "batch_size": 16, "replay_size": 500}
-    },
-    "gaifo": {"learning_starts": 16, "rounds_per_iteration": 2, "batch_size": 16, "replay_size": 500},
+    "sqil-continuous": {"sac": OFF_POLICY},
+    "iq-continuous": {"sac": OFF_POLICY},
+    "gaifo": OFF_POLICY,
     "td3bc": {"max_updates": 20, "updates_per_iteration": 10, "batch_size": 8},
     "ppo": {"num_steps": 16, "num_epochs": 2, "normalize_obs": True, "normalize_rewards": True},
     "rpo": {"num_steps": 16, "num_epochs": 2, "rpo_alpha": 0.1},
-    "dac": {"learning_starts": 16, "rounds_per_iteration": 2, "batch_size": 16, "replay_size": 500},
-    "guided": {
-        **{
-            "learning_starts": 16,
-            "rounds_per_iteration": 2,
-            "batch_size": 16,
-            "replay_size": 10_000,
-            "total_steps": 10_000,
-        },
-        **{"offline_updates": 4, "clone_updates": 4},
-    },
-    "sac": {"learning_starts": 16, "rounds_per_iteration": 2, "batch_size": 16, "replay_size": 500},
-    "tqc": {"learning_starts": 16, "rounds_per_iteration": 2, "batch_size": 16, "replay_size": 500},
-    "td3": {"learning_starts": 16, "rounds_per_iteration": 2, "batch_size": 16, "replay_size": 500},
+    "dac": OFF_POLICY,
+    "guided": OFF_POLICY
+    | {"replay_size": 10_000, "total_steps": 10_000, "offline_updates": 4, "clone_updates": 4},
+    "sac": OFF_POLICY,
+    "tqc": OFF_POLICY,
+    "td3": OFF_POLICY,
     "dqn": {"learning_starts": 16, "rounds_per_iteration": 2, "prioritized": True, "dueling": True},
     "reinforce": {"num_episodes": 4, "normalize_obs": True},
     "a2c": {"rounds_per_iteration": 2, "normalize_obs": True, "normalize_rewards": True},

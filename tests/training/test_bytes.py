@@ -15,16 +15,6 @@ STORED = [name for name, algorithm in ALGORITHMS.items() if "store" in algorithm
 """Learners whose state is of use only beside their data on disk; their own tests are elsewhere."""
 
 
-@pytest.fixture(autouse=True)
-def smaller(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Off-policy learners take a gradient step for each step of the environment: here few of both."""
-    few = {"num_steps": 2, "hidden": (16,)}
-    for name in ("dac", "gaifo", "guided", "sac", "td3", "tqc"):
-        monkeypatch.setitem(TINY, name, TINY[name] | few)
-    for name in ("iq-continuous", "sqil-continuous"):
-        monkeypatch.setitem(TINY, name, {"sac": TINY[name]["sac"] | few})
-
-
 def state_of(learner: Any, path: Path) -> bytes:
     save_state(path, learner.state_dict())
     return b"".join(file.read_bytes() for file in sorted(path.parent.glob(f"{path.name}*")))
