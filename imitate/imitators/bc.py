@@ -169,9 +169,9 @@ class BC:
         losses, agreements = [], []
         for batch in self.demos.minibatches(_EVALUATION_BATCH, rng, episodes=self.heldout):
             obs, labels = (part.to(self.device) for part in batch)
-            prepared = self.policy.encoder.prepare(obs)
-            losses.append(losses_of(self._loss, self.policy, prepared, labels))
-            agreements.append(agreement(self.policy, prepared, labels))
+            distribution = self.policy(self.policy.encoder.prepare(obs))
+            losses.append(losses_of(self._loss, self.policy, distribution, labels))
+            agreements.append(agreement(self.policy, distribution, labels))
         return {
             "heldout_loss": float(torch.cat(losses).mean()),
             "heldout_agreement": float(torch.cat(agreements).mean()),

@@ -96,12 +96,12 @@ def bc_loss(policy: ActorPolicy, distribution: Distribution, actions: Tensor) ->
     return (distribution.mode() - actions.clamp(-_EDGE, _EDGE).atanh()).square().mean(-1)
 
 
-def losses_of(loss: Loss, policy: ActorPolicy, prepared: Tensor, labels: Tensor) -> Tensor:
-    """A loss (B,) of prepared observations and labels (B, ...) in the environment's units.
+def losses_of(loss: Loss, policy: ActorPolicy, distribution: Distribution, labels: Tensor) -> Tensor:
+    """A loss (B,) of the policy's distribution for B observations, and labels (B, ...) in the environment's units.
 
     Raises InputError if a loss that was handed in gives another shape.
     """
-    losses = loss(policy, policy(prepared), policy.to_unit(labels))
+    losses = loss(policy, distribution, policy.to_unit(labels))
     if losses.shape != (len(labels),):
         raise InputError(f"the loss has the shape {tuple(losses.shape)}, wanted ({len(labels)},): one each")
     return losses
@@ -121,7 +121,7 @@ class Cloning:
         """One step for prepared observations and labels (B, ...) in the environment's units; returns the mean loss."""
         stack, graded = self.stack, self._graded
         if stack is None or graded is None:
-            loss = losses_of(self.loss, self.policy, prepared, labels).mean()
+            loss = losses_of(self.loss, self.policy, self.policy(prepared), labels).mean()
             self.optimizer.step(loss)
             return loss.detach()
         actions = self.policy.to_unit(labels)
@@ -159,12 +159,12 @@ def _error_after_tanh(outputs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]
     return errors.square().mean(), errors * (1.0 - unit.square()) * (2.0 / errors.numel())
 
 
-def agreement(policy: ActorPolicy, prepared: Tensor, labels: Tensor) -> Tensor:
-    """(B,) 1 where the policy's action agrees with the label, else 0.
+def agreement(policy: ActorPolicy, distribution: Distribution, labels: Tensor) -> Tensor:
+    """(B,) 1 where the mode of the policy's distribution agrees with the label (B, ...), else 0.
 
     Discrete actions must be equal in all parts; continuous ones within a tenth of half the range in every dimension.
     """
-    mode = policy(prepared).mode()
+    mode = distribution.mode()
     if policy.head == "categorical":
         equal = torch.eq(mode, policy.to_unit(labels))
         return equal.reshape(len(mode), -1).all(-1).float()
@@ -177,4 +177,4 @@ def mean_agreement(policy: ActorPolicy, obs: Array, labels: Array) -> float:
     """Mean `agreement` over observations (N, *obs_shape); give states that the policy was not trained on."""
     device = policy.output.weight.device
     prepared = policy.encoder.prepare(tensor_of(obs).to(device))
-    return float(agreement(policy, prepared, torch.from_numpy(labels).to(device)).mean())
+    return float(agreement(policy, policy(prepared), torch.from_numpy(labels).to(device)).mean())

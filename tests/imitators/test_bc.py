@@ -280,4 +280,4 @@ def test_agreement_is_within_a_tenth_of_half_the_range_in_every_dimension() -> N
     for weights in policy.output.parameters():
         torch.nn.init.zeros_(weights)
     labels = torch.tensor([[0.19, -0.19], [0.0, 0.21], [0.21, 0.0]])
-    assert agreement(policy, torch.zeros(3, 1), labels).tolist() == [1.0, 0.0, 0.0]
+    assert agreement(policy, policy(torch.zeros(3, 1)), labels).tolist() == [1.0, 0.0, 0.0]

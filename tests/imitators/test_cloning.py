@@ -59,7 +59,7 @@ def test_a_step_is_that_of_autograd(
     obs = torch.randn(len(labels), 3, generator=torch.Generator().manual_seed(1))
 
     def by_autograd(optimizer: Adam) -> Tensor:
-        found = losses_of(loss, policy, obs, labels).mean()
+        found = losses_of(loss, policy, policy(obs), labels).mean()
         optimizer.step(found)
         return found.detach()
 

@@ -86,7 +86,7 @@ def test_cloning(policy: ActorPolicy, obs_space: spaces.Space) -> None:  # type:
     obs = policy.encoder.prepare(raw_obs(obs_space))
     labels = policy.to_env(actions_of(policy)).detach()
     check(imitation_loss(policy, policy(obs), policy.to_unit(labels)).mean(), policy)
-    assert agreement(policy, obs, labels).device.type == "meta"
+    assert agreement(policy, policy(obs), labels).device.type == "meta"
 
 
 @pytest.mark.parametrize("dueling", [False, True])
