@@ -27,11 +27,16 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
         yield hub
 
 
-@pytest.fixture
-def demos(tmp_path: Path) -> Path:
-    out = tmp_path / "mine.h5"
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("recorded") / "mine.h5"
     assert main(["collect", CARTPOLE, "--episodes", "2", "--out", str(out)]) == 0
     return out
+
+
+@pytest.fixture
+def demos(recorded: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(recorded, tmp_path))
 
 
 def test_it_is_read_back_and_replaced(
