@@ -217,7 +217,10 @@ ODD = (
 
 def test_statistics_of_other_types_are_one_line(pristine: Path) -> None:
     """Every opcode that pushes something, replaced by each of these."""
-    whole = pickle.dumps(_statistics(pristine), 2)
+    statistics = _statistics(pristine)
+    for name in ("action_space", "old_obs", "old_reward"):  # of the same opcodes as the rest
+        delattr(statistics, name)
+    whole = pickle.dumps(statistics, 2)
     read_vecnormalize(whole)
     places = [place for _, _, place in pickletools.genops(whole)]
     pushes = ("TUPLE", "INT", "NONE", "UNICODE", "GLOBAL", "EMPTY", "BINGET", "FLOAT", "NEWTRUE", "NEWFALSE")
