@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
+from forked import in_a_process
 from gymnasium import spaces
 from gymnasium.envs.classic_control import CartPoleEnv
 
@@ -112,11 +111,10 @@ def test_an_environment_that_a_module_registers_is_named_by_its_module(
         encoding="utf-8",
     )
     known = "replayed_cart:ReplayedCart-v0"
-    code = "from imitate.cli import main; import sys; sys.exit(main(sys.argv[1:]))"
 
     def run(*command: str) -> tuple[int, str]:
         """In a process of its own, where the module is not imported already."""
-        done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True)
+        done = in_a_process(*command)
         return done.returncode, done.stdout + done.stderr
 
     assert (
