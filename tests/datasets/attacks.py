@@ -1,6 +1,6 @@
 """Hostile files of demonstrations: mutants of good ones, and hand-made ones.
 
-`python attacks.py FOLDER START STOP` opens those numbered START to STOP, as a user would, and prints a line each.
+A worker opens each as a user would, and prints a line.
 
 A worker process dies with the file that crashes it, so the number after the last line is that file's.
 """
@@ -8,10 +8,7 @@ A worker process dies with the file that crashes it, so the number after the las
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from importlib.util import find_spec
@@ -35,6 +32,13 @@ for seed in range(30):
     writer.append(trajectory(1 + seed % 7, seed))
 writer.flush()
 os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+WORK = """
+import sys
+from pathlib import Path
+from attacks import work
+work(Path(sys.argv[1]), *map(int, sys.argv[2:]))
 """
 
 
@@ -167,12 +171,11 @@ def work(folder: Path, start: int, stop: int) -> None:
 
 def attack(folder: Path, start: int, stop: int) -> list[tuple[int, str, str, float]]:
     """(number, name, outcome, seconds) of each file. A worker that died is followed by one for the rest."""
+    from forked import run
+
     results: list[tuple[int, str, str, float]] = []
-    tests = Path(__file__).parent
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tests), str(tests.parent)])}
     while start < stop:
-        command = [sys.executable, __file__, str(folder), str(start), str(stop)]
-        worker = subprocess.run(command, env=environment, capture_output=True, text=True)
+        worker = run(WORK, str(folder), str(start), str(stop))
         results += [tuple(json.loads(line)) for line in worker.stdout.splitlines()]  # type: ignore[misc]
         start = results[-1][0] + 1 if worker.stdout else start
         if start < stop:
@@ -181,7 +184,3 @@ def attack(folder: Path, start: int, stop: int) -> list[tuple[int, str, str, flo
             results.append((start, file_of(start, folder)[0], how, 0.0))
             start += 1
     return results
-
-
-if __name__ == "__main__":
-    work(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

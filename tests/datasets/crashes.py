@@ -1,7 +1,6 @@
 """Recordings of so many episodes that are killed again and again until they are whole.
 
-`python crashes.py FOLDER KILLS EPISODES pixels|vectors` compares each with one that nobody disturbed; a line says how
-many episodes every kill left.
+Each is compared with one that nobody disturbed; a line says how many episodes every kill left.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -57,7 +55,8 @@ def killed_after(seconds: float, path: Path, count: int, pixels: bool) -> bool:
     return not os.WIFSIGNALED(status)
 
 
-def main(folder: Path, kills: int, count: int, pixels: bool) -> None:
+def main(place: str, most: str, episodes: str, kind: str) -> None:
+    folder, kills, count, pixels = Path(place), int(most), int(episodes), kind == "pixels"
     rng = np.random.default_rng(0)
     begin = time.monotonic()
     record(folder / "whole.h5", count, pixels)
@@ -83,7 +82,3 @@ def main(folder: Path, kills: int, count: int, pixels: bool) -> None:
         assert digests(path) == whole
         assert validate(path) == []
         path.unlink()
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "pixels")

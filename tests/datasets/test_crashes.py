@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import h5py
 import pytest
+from forked import run
 from recordings import INFO, trajectory
 
 from imitate.datasets import DemoReader, DemoWriter
 
+CAMPAIGN = "import sys; from crashes import main; main(*sys.argv[1:])"
+
 
 def campaign(folder: Path, kills: int, count: int, kind: str) -> None:
-    here = Path(__file__).parent
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(here), str(here.parent)])}
-    command = [sys.executable, str(here / "crashes.py"), str(folder), str(kills), str(count), kind]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    done = run(CAMPAIGN, str(folder), str(kills), str(count), kind)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     assert done.stdout.count("kill ") > 0
     assert "failed" not in done.stdout
