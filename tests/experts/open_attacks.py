@@ -1,6 +1,6 @@
 """Open every case below a folder as an expert, and say what came of it, a JSON line each.
 
-`test_attacks` runs this in a child process: a case may kill it, or hang until the watchdog does.
+`test_experts_attacks` runs this in a child process: a case may kill it, or hang until the watchdog does.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import faulthandler
 import json
 import logging
-import sys
 import time
 import traceback
 from pathlib import Path
@@ -55,7 +54,3 @@ def main(folder: Path, done: set[str]) -> None:
         print(
             json.dumps({"case": case.name, "outcome": outcome, "peak": peak, "seconds": seconds}), flush=True
         )
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), set(sys.argv[2:]))

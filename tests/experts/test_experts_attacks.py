@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,12 +12,20 @@ import pytest
 import stable_baselines3 as sb3
 from expert_bombs import bombs
 from expert_mutants import DESCRIPTION, PENDULUM, STATISTICS, WEIGHTS, ZIP, Case, Files, mutants
+from forked import run
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from imitate.envs.make import make_env
 from imitate.experts import save_expert
 
 GIGABYTE = 1 << 30
+WORK = """
+import sys
+from pathlib import Path
+sys.path.insert(0, "")
+from open_attacks import main
+main(Path(sys.argv[1]), set(sys.argv[2:]))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -59,13 +64,8 @@ def opened(cases: list[Case], folder: Path) -> dict[str, dict[str, Any]]:
             (case / file).write_bytes(content)
     (folder / "payload.py").write_text("import os\nos.mkdir('ran')\n")
     results: dict[str, dict[str, Any]] = {}
-    script = str(Path(__file__).with_name("open_attacks.py"))
-    path = os.pathsep.join([str(folder), str(Path(__file__).parent.parent)])
     while len(results) < len(cases):
-        child = subprocess.run(
-            [sys.executable, script, str(folder / "cases"), *results],
-            cwd=folder, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        child = run(WORK, str(folder / "cases"), *results, cwd=folder)
         for line in child.stdout.splitlines():
             entry = json.loads(line)
             ended = {
@@ -95,8 +95,8 @@ def test_a_small_campaign(agents: tuple[Files, Files], tmp_path: Path) -> None:
     """The first two are the pristine agents, which open."""
     random = mutants(agents, seed=0)
     pristine: list[Case] = [("zip", agents[0]), ("own", agents[1])]
-    cases = [*pristine, *bombs(agents), *(next(random) for _ in range(13 * 11))]
-    assert len(cases) >= 252
+    cases = [*pristine, *bombs(agents), *(next(random) for _ in range(13 * 4))]
+    assert len(cases) >= 161
     results = opened(cases, tmp_path)
     assert [found["outcome"] for found in results.values()][:2] == ["opened", "opened"]
     check(results, tmp_path)
