@@ -1,4 +1,4 @@
-"""`python convert_attacks.py FOLDER KIND SEED COUNT`: convert mutants of every good data set in FOLDER; a line each."""
+"""With the arguments FOLDER KIND SEED COUNT: convert mutants of every good data set in FOLDER; a line each."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def bombs(folder: Path, names: list[str]) -> None:
         shutil.rmtree(place)
 
 
-if __name__ == "__main__":
+def begin() -> None:
     sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
     if sys.argv[2] == "bombs":
         bombs(Path(sys.argv[1]), sys.argv[3:])
