@@ -1,4 +1,4 @@
-"""`python open_settings.py FOLDER SEED START STOP`: give the command line mutants of FOLDER/bases; a JSON line each.
+"""Give the command line mutants of FOLDER/bases; a JSON line each.
 
 The tests run this in a child process, which a mutant may end, or hang until the watchdog does.
 """
@@ -105,7 +105,3 @@ def work(folder: Path, seed: int, start: int, stop: int) -> None:
         faulthandler.cancel_dump_traceback_later()
         facts |= {"peak": peak_memory(), "seconds": round(time.process_time() - begin, 2)}
         print(json.dumps(facts), flush=True)
-
-
-if __name__ == "__main__":
-    work(Path(sys.argv[1]).resolve(), *map(int, sys.argv[2:5]))

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forked import run
 from settings_mutants import HANDMADE, make_bases
 
 GIGABYTE = 1 << 30
-CORPUS, CAMPAIGN, BATCH = 20, 2_500, 250
+CORPUS, CAMPAIGN, BATCH = 10, 2_500, 250
+WORK = """
+import os, sys
+from pathlib import Path
+folder = Path(sys.argv[1]).resolve()
+os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
+from open_settings import work
+work(folder, *map(int, sys.argv[2:]))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -30,21 +36,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def opened(folder: Path, seed: int, start: int, stop: int) -> list[dict[str, Any]]:
     """The outcomes of the files with these numbers, in a child process, which is started again where one ended it."""
     found: dict[int, dict[str, Any]] = {}
-    here = Path(__file__).parent
-    path = os.pathsep.join([str(here), str(here.parent)])
-    environment = os.environ | {
-        "PYTHONPATH": path,
-        "XDG_CACHE_HOME": str(folder / "cache"),
-        "OMP_NUM_THREADS": "1",
-    }
     while start < stop:
-        command = [
-            sys.executable,
-            str(here / "open_settings.py"),
-            str(folder),
-            *map(str, (seed, start, stop)),
-        ]
-        child = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        child = run(WORK, str(folder), *map(str, (seed, start, stop)))
         assert child.stdout, child.stderr
         found |= {entry["number"]: entry for entry in map(json.loads, child.stdout.splitlines())}
         start = max(found) + 1
