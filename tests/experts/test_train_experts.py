@@ -20,7 +20,7 @@ from imitate.experts.training.models import SB3_CLASSES, make_model, zoo_setting
 from imitate.experts.training.train import train_expert
 
 SMALL: dict[str, Any] = {"eval_every": 200, "eval_episodes": 2, "test_episodes": 2}
-SELDOM = SMALL | {"train_freq": 10}
+SELDOM = SMALL | {"train_freq": 10, "eval_episodes": 1}
 """An update at every tenth step."""
 
 
@@ -28,9 +28,8 @@ def test_an_expert_is_written_with_its_critic_and_its_measured_return(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    train_expert(
-        "sac", "Pendulum-v1", tmp_path / "sac", steps=400, command="imitate expert train ...", **SELDOM
-    )
+    two = SELDOM | {"eval_episodes": 2}
+    train_expert("sac", "Pendulum-v1", tmp_path / "sac", steps=400, command="imitate expert train ...", **two)
     expert = load_expert(tmp_path / "sac")
     facts = json.loads((tmp_path / "sac" / "expert.json").read_text("utf-8"))
     assert facts["training"]["command"] == "imitate expert train ..."
@@ -170,7 +169,7 @@ def test_a_resumed_training_leaves_its_graded_experts_alone(
 
 
 def test_normalisation_is_part_of_the_expert(tmp_path: Path) -> None:
-    train_expert("ppo", "Acrobot-v1", tmp_path / "ppo", steps=4_096, **SMALL | {"eval_every": 4_096})
+    train_expert("ppo", "Acrobot-v1", tmp_path / "ppo", steps=256, n_steps=16, **SMALL | {"eval_every": 256})
     expert = load_expert(tmp_path / "ppo")
     assert expert.normalisation is not None
     assert expert.oracle is None  # PPO has V only
