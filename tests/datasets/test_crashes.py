@@ -25,7 +25,7 @@ def campaign(folder: Path, kills: int, count: int, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["vectors", "pixels"])
 def test_a_few_kills(tmp_path: Path, kind: str) -> None:
-    campaign(tmp_path, 3, 300, kind)
+    campaign(tmp_path, 3, 150, kind)
 
 
 def test_a_writer_that_was_killed_as_it_began_leaves_a_file_to_go_on_with(tmp_path: Path) -> None:
