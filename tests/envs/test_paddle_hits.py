@@ -27,7 +27,8 @@ def memory(env: Any) -> list[int]:
 def column(env: Any) -> float | None:
     """The column (0 to 159) of the ball in Pong's picture; None if it is not in play."""
     field = env.unwrapped.ale.getScreenRGB()[34:194]
-    found = np.nonzero((field == BALL).all(axis=2).any(axis=0))[0]
+    red, green, blue = np.moveaxis(field == BALL, 2, 0)
+    found = np.nonzero((red & green & blue).any(axis=0))[0]
     return float(found.mean()) if len(found) else None
 
 
