@@ -26,8 +26,8 @@ SMALL = 1 << 16
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """2,000 episodes of 1 to 49 steps; seed s lasts 1 + s % 49."""
-    return record(tmp_path_factory.mktemp("batches") / "demos.h5", range(2000), period=49)
+    """1,000 episodes of 1 to 49 steps; seed s lasts 1 + s % 49."""
+    return record(tmp_path_factory.mktemp("batches") / "demos.h5", range(1000), period=49)
 
 
 def record(path: Path, seeds: Any, period: int) -> Path:
@@ -59,7 +59,7 @@ def test_an_epoch_has_every_step_once(reader: DemoReader, memory_limit: int, bat
     obs, next_obs, actions, labels, rewards, terminated, truncated = (
         torch.cat(f) for f in zip(*epoch, strict=True)
     )
-    assert steps_of(obs) == [(s, t) for s in range(2000) for t in range(1 + s % 49)]
+    assert steps_of(obs) == [(s, t) for s in range(1000) for t in range(1 + s % 49)]
     seed, step = obs.T
     assert_array_equal(next_obs, torch.stack([seed, step + 1], 1))
     assert_array_equal(actions, (seed + step) % 5)
@@ -73,8 +73,8 @@ def test_an_epoch_has_every_step_once(reader: DemoReader, memory_limit: int, bat
 @pytest.mark.parametrize("memory_limit", [1 << 30, SMALL])
 def test_only_the_selected_episodes(reader: DemoReader, memory_limit: int) -> None:
     train, held_out = reader.split(0.1, np.random.default_rng(1))
-    assert (len(train), len(held_out)) == (1800, 200)
-    assert sorted([*train, *held_out]) == list(range(2000))
+    assert (len(train), len(held_out)) == (900, 100)
+    assert sorted([*train, *held_out]) == list(range(1000))
     for chosen in (held_out, train, [5, 3]):
         epoch = reader.batches(64, np.random.default_rng(0), episodes=chosen, memory_limit=memory_limit)
         seeds = reader.table["seed"][np.sort(chosen)]
@@ -82,7 +82,7 @@ def test_only_the_selected_episodes(reader: DemoReader, memory_limit: int) -> No
         assert steps_of(torch.cat([obs for obs, _ in epoch])) == want
 
 
-@pytest.mark.parametrize("memory_limit", [1 << 30, 1 << 19])
+@pytest.mark.parametrize("memory_limit", [1 << 30, 1 << 18])
 def test_the_order_is_shuffled_and_repeatable(reader: DemoReader, memory_limit: int) -> None:
     def order(seed: int) -> Any:
         rng = np.random.default_rng(seed)
@@ -177,10 +177,10 @@ def test_frame_stacks(tmp_path: Path, memory_limit: int) -> None:
             assert_array_equal(transitions.next_obs, np.concatenate([t.obs[1:] for t in trajectories]))
 
 
-@pytest.mark.parametrize("chosen", [[4], [4, 5, 6], [1999, 0, 7, 8], None])
+@pytest.mark.parametrize("chosen", [[4], [4, 5, 6], [999, 0, 7, 8], None])
 def test_transitions(reader: DemoReader, chosen: list[int] | None) -> None:
     transitions = reader.transitions(chosen)
-    trajectories = [reader[episode] for episode in (range(2000) if chosen is None else chosen)]
+    trajectories = [reader[episode] for episode in (range(1000) if chosen is None else chosen)]
     assert len(transitions) == sum(map(len, trajectories))
     assert_array_equal(transitions.obs, np.concatenate([t.obs[:-1] for t in trajectories]))
     assert_array_equal(transitions.next_obs, np.concatenate([t.obs[1:] for t in trajectories]))
@@ -199,11 +199,11 @@ def test_transitions_of_one_episode_are_views(reader: DemoReader) -> None:
 
 def test_what_can_not_be_asked_for(reader: DemoReader) -> None:
     with pytest.raises(InputError, match="MiB"):
-        reader.transitions(memory_limit=1 << 20)
+        reader.transitions(memory_limit=1 << 19)
     with pytest.raises(InputError, match="no episodes"):
         reader.transitions([])
-    with pytest.raises(InputError, match="the file has 2000"):
-        reader.transitions([2000])
+    with pytest.raises(InputError, match="the file has 1000"):
+        reader.transitions([1000])
     with pytest.raises(InputError, match="hold out"):
         reader.split(0.9999, np.random.default_rng(0))
     assert list(reader.batches(8, np.random.default_rng(0), episodes=[])) == []
