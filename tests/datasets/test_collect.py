@@ -222,8 +222,9 @@ def test_interrupted_and_resumed_is_as_if_it_had_not_been(tmp_path: Path, how: s
         for one, other in zip(
             np.argsort(resumed.table["seed"]), np.argsort(expected.table["seed"]), strict=True
         ):
+            had, wanted = resumed[one], expected[other]
             for name in ("obs", "actions", "rewards", "labels"):
-                assert_array_equal(getattr(resumed[one], name), getattr(expected[other], name))
+                assert_array_equal(getattr(had, name), getattr(wanted, name))
 
 
 def test_resuming_what_is_complete_or_absent(tmp_path: Path) -> None:
