@@ -125,7 +125,7 @@ def test_who_imitates_actions_names_gaifo_in_one_line(
 def test_gaifo_trains_from_them_and_is_judged_by_observations(tmp_path: Path) -> None:
     demos = tmp_path / "without.h5"
     convert(named(tmp_path / "demos.h5", ENV, 5), demos, actions=False)
-    words = f"train gaifo --env {ENV} --demos {demos} --budget 500 --out {tmp_path / 'run'} --hidden 8"
+    words = f"train gaifo --env {ENV} --demos {demos} --budget 200 --out {tmp_path / 'run'} --hidden 8"
     words += " --learning-starts 50 --eval-every 100 --eval-episodes 1 --validate-by demos --no-looks"
     words += " --rounds-per-iteration 8"
     assert main(words.split()) == 0
