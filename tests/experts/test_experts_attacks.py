@@ -22,7 +22,7 @@ GIGABYTE = 1 << 30
 WORK = """
 import sys
 from pathlib import Path
-sys.path.insert(0, "")
+sys.path.insert(0, str(Path.cwd()))  # where the payload could be imported
 from open_attacks import main
 main(Path(sys.argv[1]), set(sys.argv[2:]))
 """
