@@ -63,6 +63,8 @@ def random_observations(space: Space, count: int, rng: np.random.Generator) -> A
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
         numbers = rng.normal(scale=2.0, size=(count, *space.shape))
         return np.clip(numbers, space.low, space.high).astype(space.dtype)
+    if isinstance(space, spaces.Box):
+        return rng.integers(space.low, space.high, (count, *space.shape), space.dtype, endpoint=True)
     space.seed(int(rng.integers(2**31)))
     return np.stack([np.asarray(space.sample()) for _ in range(count)])
 
