@@ -130,7 +130,7 @@ FROM_ACTIONS = [
 
 @pytest.mark.parametrize("name", FROM_ACTIONS)
 def test_demonstrations_have_actions_and_at_least_one_is_named(name: str, tmp_path: Path) -> None:
-    """What stands in the place of unknown actions was imitated."""
+    """Actions that were not recorded are refused; what stands in their place was imitated before."""
     algorithm = ALGORITHMS[name]
     handed: dict[str, Any] = {"seed": 0}
     if "envs" in algorithm.needs:
