@@ -130,6 +130,8 @@ class BC:
             seen = demos.minibatches(_EVALUATION_BATCH, rng, fields=["obs"], episodes=self.trained_on)
             moved = (obs.to(self.device) for (obs,) in seen)
             self.whitening = Whitening.fit(actors[0].encoder, moved)
+        if config.whiten and self.whitening is None:
+            raise InputError(f"whiten needs observations of one vector, got {observations}; leave it out")
         self.members = [Member(actor, config, self.learning_rate, self._loss) for actor in actors]
         self.policy = copy.deepcopy(actors[0]) if len(actors) == 1 else wider(actors[0], len(actors))
         self._publish()

@@ -238,6 +238,15 @@ def test_many_inputs_are_not_whitened_unless_asked(tmp_path: Path, monkeypatch: 
         assert (BC(BCConfig(**options), demos=demos, seed=0).whitening is not None) == wanted
 
 
+def test_observations_of_several_parts_can_not_be_whitened(tmp_path: Path) -> None:
+    demos = recorded(tmp_path, "Told-multi-v0", Knower("multi"), 20)
+    assert BC(BCConfig(), demos=demos, seed=0).whitening is None
+    with pytest.raises(
+        InputError, match=r"whiten needs observations of one vector, got Dict\(.*; leave it out"
+    ):
+        BC(BCConfig(whiten=True), demos=demos, seed=0)
+
+
 def test_three_members_learn_from_the_same_pairs_and_act_as_one(tmp_path: Path) -> None:
     demos = recorded(tmp_path, "CartPole-v1", Balancer(), 1)
     learner = cloned(demos, demo_pairs=100, members=3, max_updates=300)
