@@ -55,6 +55,19 @@ def test_seeds_begin_where_they_are_told_to() -> None:
     assert "--first-seed" not in comparison("gail").command
 
 
+def test_a_control_learns_from_its_own_demonstrations_and_each_is_recorded_once() -> None:
+    """Also a control that is named as a learner, with all seeds, and labels beside it."""
+    names = ("gail", "dac", "dac:random", "dac:random@wide")
+    planned = jobs(comparison(*names, seeds=2), Path("out"), 100)
+    recorded = [job for job in planned if job.records]
+    assert len({job.demos for job in recorded}) == len(recorded) == len({job.name for job in recorded})
+    source = {job.demos: job.name for job in recorded}
+    assert {job.name: source[job.demos] for job in planned if ":random" in job.name and not job.records} == {
+        "gail:random-seed0": "demos:random-seed0",
+        **{f"{name}-seed{n}": f"demos:random-seed{n}" for name in names[2:] for n in (0, 1)},
+    }
+
+
 def test_no_demonstrations_are_recorded_for_rl() -> None:
     planned = jobs(comparison("ppo", expert=None), Path("out"), episode_steps=100)
     assert [job.name for job in planned] == ["ppo-seed0"]

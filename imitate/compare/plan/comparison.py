@@ -224,21 +224,22 @@ def jobs(comparison: Comparison, out: Path, episode_steps: float, made_from: str
     } | _demonstrated(comparison)
     algorithms = {name: find(name) for name in (*comparison.algorithms, *comparison.controls)}
     offline = any(algorithm.offline for algorithm in algorithms.values())
-    recordings, learners = [], []
+    recordings: dict[Path, Job] = {}  # the controls of GAIL and DAC share theirs
+    learners = []
     for seed in range(comparison.first_seed, comparison.first_seed + comparison.seeds):
         demos = out / "demos" / f"seed{seed}-{digest(common, offline)}.h5"
         if any("demos" in algorithm.needs for algorithm in algorithms.values()):
             episodes = _shown(comparison, offline=offline)
-            recordings.append(Job("demos", seed, demos.parent, comparison.budget, demos, episodes))
+            recordings[demos] = Job("demos", seed, demos.parent, comparison.budget, demos, episodes)
         for name, algorithm in algorithms.items():
-            control = name.partition(":")[2] if name in comparison.controls else ""
-            if control and seed != comparison.first_seed:
+            if name in comparison.controls and seed != comparison.first_seed:
                 continue
             use = demos if "demos" in algorithm.needs else None
-            if control in DEMONSTRATING:
+            control = base(name).partition(":")[2]
+            if control in algorithm.controls and control in DEMONSTRATING:
                 use = out / "demos" / f"seed{seed}-{control}-{digest(common)}.h5"
                 steps = min(_control_steps(comparison, episode_steps), comparison.budget)
-                recordings.append(Job(f"demos:{control}", seed, use.parent, steps, use))
+                recordings[use] = Job(f"demos:{control}", seed, use.parent, steps, use)
             key = digest(
                 common, name, overrides(comparison, name), comparison.num_envs, comparison.device,
                 comparison.curve_episodes, source(name), *(("closest",) if comparison.keep_closest else ()),
@@ -246,7 +247,7 @@ def jobs(comparison: Comparison, out: Path, episode_steps: float, made_from: str
             folder = out / "runs" / f"{file_name(name)}-seed{seed}-{key}"
             episodes = _shown(comparison, offline=algorithm.offline) if use == demos else None
             learners.append(Job(name, seed, folder, comparison.budget, use, episodes))
-    return recordings + learners
+    return [*recordings.values(), *learners]
 
 
 def _shown(comparison: Comparison, *, offline: bool) -> int | None:
