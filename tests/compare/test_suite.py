@@ -83,6 +83,7 @@ def test_hyperparameters_go_where_their_learner_is() -> None:
         ('algorithms = ["bc"', 'env_id = "CartPole-v1"\nalgorithms = ["bc"', "env_id of a suite stands in its env"),
         ("seeds = 2", "seedz = 2", "a comparison has no 'seedz'; did you mean 'seeds'"),
         ("ppo = {", "ppi = {", "hyperparameters of 'ppi', which is not in this suite; did you mean 'ppo'"),
+        ('{ "ppo@wide"', '{ "ppo@wise"', "Pendulum-v1: .*hyperparameters of 'ppo@wise', .*; did you mean 'ppo@wide'"),
         ('env_id = "Pendulum-v1"', "", "missing required field `env_id` - at `.*environments.1.`; begin each"),
         ('"CartPole-v1:ppo"]', '"CartPole-v1"]', "CartPole-v1-from-CartPole-v1 is in the suite twice"),
     ],

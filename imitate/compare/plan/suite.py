@@ -52,13 +52,13 @@ class Suite:
         given = common.pop("hyperparameters", {})
         parts: dict[str, Comparison] = {}
         for own, label in list(_environments(data)):  # all are checked first
-            settings = given | own.pop("hyperparameters", {})
+            settings = own.pop("hyperparameters", {})
             try:
-                base = Comparison.from_json(common | own)
+                known = Comparison.from_json(common | own).everybody
+                general = {name: each for name, each in given.items() if name in known}
+                comparison = Comparison.from_json(common | own | {"hyperparameters": general | settings})
             except InputError as error:
                 raise InputError(f"{label}: {error}") from error
-            own["hyperparameters"] = {key: settings[key] for key in settings if key in base.everybody}
-            comparison = Comparison.from_json(common | own)
             if label in parts:
                 raise InputError(
                     f"{label} is in the suite twice: name it once, or give each its own expert or label"
