@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tomllib
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -243,6 +244,18 @@ def test_learners_missing_in_an_environment_are_left_out_of_the_aggregate(tmp_pa
     assert suite_answer(found).verdict == "unclear"  # one seed allows no test
 
 
+def test_an_environment_in_which_every_run_failed_is_not_said_to_be_waiting(tmp_path: Path) -> None:
+    out = fill(tmp_path)
+    shutil.rmtree(out / "Acrobot-v1" / "runs")
+    said = "Acrobot-v1: bc-seed0: the disk is full"
+    write_json(out / "Acrobot-v1/errors/bc-seed0.json", {"error": "bc-seed0: the disk is full"})
+    found = read_suite(out)
+    assert found.failures == [said]
+    assert suite_warnings(found) == [f"Failed: {said}."]
+    (out / "Acrobot-v1/errors/bc-seed0.json").unlink()
+    assert suite_warnings(read_suite(out)) == ["Nothing has ended yet in Acrobot-v1."]
+
+
 def test_a_third_learners_single_seed_takes_no_interval_from_a_pair(tmp_path: Path) -> None:
     learners = {"bc": five(300, 320), "ppo": five(250, 360), "sb3:ppo": five(20, 20)[:1]}
     said = suite_answer(read_suite(fill(tmp_path, {"CartPole-v1": learners})))
@@ -251,10 +264,14 @@ def test_a_third_learners_single_seed_takes_no_interval_from_a_pair(tmp_path: Pa
 
 
 def test_a_suite_of_pure_rl_has_no_expert_to_blame(tmp_path: Path) -> None:
-    out = fill(tmp_path, {"CartPole-v1": {"ppo": five(20, 68), "sb3:ppo": five(20, 20)}})
+    out = fill(tmp_path, {"CartPole-v1": {"ppo": five(20, 68)[:3], "sb3:ppo": five(20, 20)[:3]}})
     references = out / "CartPole-v1" / "references.json"
     references.write_text(json.dumps(json.loads(references.read_text("utf-8")) | {"expert": None}))
-    assert suite_warnings(read_suite(out)) == ["CartPole-v1 has no scores, as it has no expert."]
+    assert read_suite(out).seeds == 3
+    assert suite_warnings(read_suite(out)) == [
+        "3 seeds are too few: run 5 or more (add them with --seeds 5).",
+        "CartPole-v1 has no scores, as it has no expert.",
+    ]
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -97,7 +97,7 @@ def finals(outcome: Outcome) -> list[Dots]:
     if outcome.share(0.0) is None:
         return [first]
     order = [entry.algorithm for entry in outcome.ranked()]
-    iqm, _, *others = scores(together("", {"": outcome}), order)
+    iqm, _, *others = scores(together("", {"": outcome}, {}), order)
     return [first, iqm, *others]
 
 

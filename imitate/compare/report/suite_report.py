@@ -83,9 +83,7 @@ def _summary(suite: SuiteOutcome) -> dict[str, Any]:
             label: answer_facts(answer(outcome)) | {"means": {e.algorithm: e.mean for e in outcome.learners}}
             for label, outcome in suite.outcomes.items()
         },
-        "failures": [
-            f"{label}: {each}" for label, outcome in suite.outcomes.items() for each in outcome.failures
-        ],
+        "failures": suite.failures,
         "missing": [
             f"{label}: {each}" for label, outcome in suite.outcomes.items() for each in outcome.missing
         ],

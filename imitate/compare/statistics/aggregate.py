@@ -113,6 +113,7 @@ class SuiteOutcome:
     scored      those whose expert is better than random actions; only there are scores meaningful
     aggregates  learners that finished in all scored environments, best interquartile mean first
     partly      names of the other learners
+    absent      comparisons in which no learner has finished, each with the failures of its jobs
     """
 
     name: str
@@ -120,7 +121,7 @@ class SuiteOutcome:
     scored: Sequence[str]
     aggregates: Sequence[Aggregate]
     partly: Sequence[str]
-    absent: Sequence[str]
+    absent: Mapping[str, Sequence[str]]
 
     @property
     def order(self) -> list[str]:
@@ -130,8 +131,16 @@ class SuiteOutcome:
 
     @property
     def seeds(self) -> int:
-        """The number of seeds that every learner in the aggregate has in every environment."""
-        return min((len(each.scores) for each in self.aggregates), default=0)
+        """The number of seeds that every learner in the aggregate has in every environment; without one, that every
+        learner has."""
+        fewest = min(outcome.seeds for outcome in self.outcomes.values())
+        return min((len(each.scores) for each in self.aggregates), default=fewest)
+
+    @property
+    def failures(self) -> list[str]:
+        """One line for each job that failed."""
+        found = {label: outcome.failures for label, outcome in self.outcomes.items()} | self.absent
+        return [f"{label}: {each}" for label, failures in found.items() for each in failures]
 
     @cached_property
     def leads(self) -> list[Lead]:
@@ -150,7 +159,7 @@ def read_suite(*folders: Path) -> SuiteOutcome:
     """
     suites = [Suite.read(folder) for folder in folders]
     outcomes: dict[str, Outcome] = {}
-    absent: list[str] = []
+    absent: dict[str, Sequence[str]] = {}
     for label in dict.fromkeys(label for suite in suites for label in suite.parts):
         having = [
             folder / label
@@ -159,7 +168,7 @@ def read_suite(*folders: Path) -> SuiteOutcome:
         ]
         outcome = read_outcome(*having) if having else None
         if outcome is None or not outcome.learners:
-            absent.append(label)
+            absent[label] = outcome.failures if outcome else []
         else:
             outcomes[label] = outcome
     if not outcomes:
@@ -167,7 +176,9 @@ def read_suite(*folders: Path) -> SuiteOutcome:
     return together(suites[0].name, outcomes, absent)
 
 
-def together(suite: str, outcomes: Mapping[str, Outcome], absent: Sequence[str] = ()) -> SuiteOutcome:
+def together(
+    suite: str, outcomes: Mapping[str, Outcome], absent: Mapping[str, Sequence[str]]
+) -> SuiteOutcome:
     """The outcome of all comparisons that have at least one learner."""
     scored = [label for label, outcome in outcomes.items() if outcome.share(0.0) is not None]
     names = dict.fromkeys(name for outcome in outcomes.values() for name in outcome.comparison.algorithms)

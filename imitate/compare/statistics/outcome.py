@@ -37,6 +37,11 @@ class Outcome:
     videos: Mapping[str, tuple[Path, float]]
 
     @property
+    def seeds(self) -> int:
+        """The number of seeds that every learner has."""
+        return min(len(entry.results) for entry in self.learners)
+
+    @property
     def expert_mean(self) -> float | None:
         expert = self.references.expert
         return None if expert is None else expert.measured.mean

@@ -61,7 +61,7 @@ def _said(suite: SuiteOutcome, verdict: Verdict, lead: Lead) -> Answer:
 def suite_warnings(suite: SuiteOutcome) -> list[str]:
     """Warnings that a reader should know before drawing conclusions."""
     said = []
-    if 0 < suite.seeds < ENOUGH_SEEDS:
+    if suite.seeds < ENOUGH_SEEDS:
         said.append(
             f"{suite.seeds} seed{'s are' if suite.seeds > 1 else ' is'} too few: run {ENOUGH_SEEDS} or more "
             f"(add them with --seeds {ENOUGH_SEEDS})."
@@ -73,11 +73,11 @@ def suite_warnings(suite: SuiteOutcome) -> list[str]:
             said.append(f"{label} has no scores, as {why}.")
         if found := cautions(outcome):
             said.append(f"{label}: {' '.join(found)}")
-        said += [f"{label}: failed: {failure}." for failure in outcome.failures]
         if outcome.missing:
             said.append(f"{label}: not run yet: {_few(outcome.missing)}.")
-    if suite.absent:
-        said.append(f"Nothing has ended yet in {listed(list(suite.absent))}.")
+    said += [f"Failed: {failure}." for failure in suite.failures]
+    if waiting := [label for label, failures in suite.absent.items() if not failures]:
+        said.append(f"Nothing has ended yet in {listed(waiting)}.")
     if suite.scored and suite.partly:
         partly = listed([title(name) for name in suite.partly])
         said.append(f"Left out of the overall scores, without results in every environment: {partly}.")

@@ -155,9 +155,8 @@ def typical_cost(costs: Sequence[float | None]) -> float | None:
 def warnings(outcome: Outcome) -> list[str]:
     """Warnings that a reader should know before drawing conclusions."""
     said = []
-    seeds = min(len(entry.results) for entry in outcome.learners)
-    if seeds < ENOUGH_SEEDS:
-        count = "One seed says" if seeds == 1 else f"{seeds} seeds say"
+    if outcome.seeds < ENOUGH_SEEDS:
+        count = "One seed says" if outcome.seeds == 1 else f"{outcome.seeds} seeds say"
         said.append(
             f"{count} little about others: run {ENOUGH_SEEDS} or more (add them with --seeds {ENOUGH_SEEDS})."
         )
