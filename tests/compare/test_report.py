@@ -65,6 +65,8 @@ def test_latex_has_a_caption_and_bold_only_where_significant(tmp_path: Path) -> 
     assert r"DAgger & \textbf{500} & 436.5 to 563.5 &" in text
     tied = outcome(tmp_path / "tied", {"dagger": five(490, 510), "bc": five(480, 505), "ppo": five(100, 180)})
     assert r"\textbf" not in latex(tied)
+    fewer = outcome(tmp_path / "fewer", {"bc": five(480, 505), "ppo": five(100, 180)[:1]})
+    assert "steps, 1 seed." in latex(fewer)  # of the five that were planned
 
 
 def test_no_cell_is_a_formula(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def _html(
         shown=len(SHOWN),
         copies={"CSV": as_csv(table), "Markdown": texts["table.md"], "LaTeX": texts["table.tex"]},
         matrix=page_data.pairs_matrix(outcome),
-        few=comparison.seeds < ENOUGH_SEEDS,
+        few=outcome.seeds < ENOUGH_SEEDS,
         films=page_data.films(outcome),
         audit=page_data.audit(outcome),
         settings=[page_data.settings(outcome, entry) for entry in outcome.learners],

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from imitate.compare.formatting import csv_text, number, percent
+from imitate.compare.formatting import counted, csv_text, number, percent
 from imitate.compare.statistics.collapse import mean_words
 from imitate.compare.statistics.entry import Entry
 from imitate.compare.statistics.intervals import interval, worst
@@ -138,7 +138,7 @@ def latex(outcome: Outcome) -> str:
     comparison, best = outcome.comparison, certain_best(outcome)
     caption = (
         f"{comparison.env_id}: mean return of {comparison.episodes} test episodes after {comparison.budget:,} "
-        f"environment steps, {comparison.seeds} seed{'s' if comparison.seeds > 1 else ''}. {INTERVALS} {BOLD}"
+        f"environment steps, {counted(outcome.seeds, 'seed')}. {INTERVALS} {BOLD}"
     )
     bold = {(best.title, "Mean return")} if best else set()
     return as_latex(rows(outcome), caption=caption, label=comparison.env_id, bold=bold)
@@ -217,8 +217,8 @@ def runs_csv(outcome: Outcome) -> str:
                 outcome.share(result.mean),
                 result.last_mean,
             ]
-            counted = [getattr(result, name) for name in counts]
-            lines.append([_quoted(result.algorithm), result.seed, *values, *counted])
+            values += [getattr(result, name) for name in counts]
+            lines.append([_quoted(result.algorithm), result.seed, *values])
     return csv_text(lines)
 
 
