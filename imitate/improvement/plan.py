@@ -106,28 +106,32 @@ class Plan:
         return math.ceil(steps * self.winner)
 
 
-def affordable(racers: Sequence[str], imitators: Sequence[str], budget: int, length: float) -> Plan:
+def affordable(
+    racers: Sequence[str], imitators: Sequence[str], budget: int, length: float, measured: int = 0
+) -> Plan:
     """The plan for as many learners as the budget allows, the first of them, if an episode takes `length` steps.
+
+    measured   steps of the budget that the expert has taken, beyond those that a plan counts
 
     Measuring, validation and test take at most 60 % of the budget, and nobody is compared after fewer than 20 episodes;
     with fewer learners there is less to validate and more to learn. Without racers an imitator takes the winner's part.
 
     Raises InputError if the budget is too small for one learner.
     """
-    everybody = [*racers, *imitators]
+    everybody, left = [*racers, *imitators], budget - measured
     trials = [(list(racers[:count]), list(imitators)) for count in range(len(racers), 0, -1)]
     trials.append(([everybody[-1]], []))
     for racing, imitating in trials:
-        plan = _plan(racing, imitating, budget, length)
+        plan = _plan(racing, imitating, left, length)
         first = plan.rungs[0].share * plan.winner
-        if plan.checks <= _MOST_CHECKS * budget and (not plan.race or first >= _LEAST_RUNG * length):
+        if plan.checks <= _MOST_CHECKS * left and (not plan.race or first >= _LEAST_RUNG * length):
             return plan
-    least = budget
+    least = left
     while (checks := _plan(*trials[-1], least, length).checks) > _MOST_CHECKS * least:
         least = int(checks / _MOST_CHECKS) + 1
     raise InputError(
         f"a budget of {budget} steps is too small: an episode of the expert takes {length:.0f} steps, and measuring "
-        f"and testing take many episodes; give at least --budget {least}"
+        f"and testing take many episodes; give at least --budget {least + measured}"
     )
 
 

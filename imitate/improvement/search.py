@@ -100,16 +100,17 @@ def _plan(study: Study) -> Plan:
         spaces = env.observation_space, env.action_space
     length = study.measure_expert().first(LEAST_PAIRS).length  # the same when the search is resumed
 
-    def plan(share: float | None, budget: int) -> Plan:
+    def plan(share: float | None, measured: int = 0) -> Plan:
         candidates = suited(*spaces, share)
         racers = [each.name for each in candidates if not each.imitates]
-        return affordable(racers, [each.name for each in candidates if each.imitates], budget, length)
+        imitators = [each.name for each in candidates if each.imitates]
+        return affordable(racers, imitators, task.budget, length, measured)
 
-    validation = plan(None, task.budget).validation  # steps of the expert's that a plan already counts
+    validation = plan(None).validation  # steps of the expert's that a plan already counts
     played = study.measure_expert(max(_EXPERT * task.budget, validation))
     described = teacher(expert, played, study.journal.trusted)
     logger.info("%s", described.describe())
-    return plan(described.share, task.budget - max(played.steps - validation, 0))
+    return plan(described.share, max(played.steps - validation, 0))
 
 
 def race(study: Study, plan: Plan) -> None:

@@ -51,6 +51,8 @@ def test_a_small_budget_has_fewer_learners_and_a_tiny_one_is_refused() -> None:
     ):
         affordable(["a", "b"], ["clone"], 5_000, 100.0)
     assert affordable(["a", "b"], ["clone"], 5_246, 100.0).racers == ("clone",)
+    with pytest.raises(InputError, match=r"of 6000 steps is too small: .* --budget 6246"):
+        affordable(["a", "b"], ["clone"], 6_000, 100.0, measured=1_000)
 
 
 def test_nobody_is_compared_after_less_than_twenty_episodes() -> None:
