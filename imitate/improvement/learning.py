@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from imitate.compare.statistics.job_results import MetricsRow
 from imitate.errors import InputError
@@ -46,8 +47,7 @@ def train(study: Study, learner: str, plan: Plan, shares: Sequence[float], other
             study, learner, steps, until, others + _reserve(study, plan), passing
         )
         if trained:
-            seconds = read_json(folder / "timing.json", dict[str, float])["cpu_seconds"]
-            _take(study, learner, shares[-1], seconds, load_policy(folder))
+            _take(study, learner, shares[-1], _timed(folder), load_policy(folder))
     study.validate(learner, plan)
 
 
@@ -55,15 +55,20 @@ def _passing(
     study: Study, learner: str, plan: Plan, shares: Sequence[float]
 ) -> Callable[[int, ActorPolicy], None]:
     """A function that takes a snapshot when the learner passes one of these shares."""
-    before, began = study.journal.latest(learner), cpu_seconds()
+    began = cpu_seconds() - _timed(study.out / "runs" / learner)
 
     def take(spent: int, policy: ActorPolicy) -> None:
         passed = [share for share in shares if spent >= share * plan.winner]
         if passed and study.journal.at(learner, passed[-1]) is None:
-            so_far = 0.0 if before is None else before.cpu_seconds
-            _take(study, learner, passed[-1], so_far + cpu_seconds() - began, policy)
+            _take(study, learner, passed[-1], cpu_seconds() - began, policy)
 
     return take
+
+
+def _timed(run: Path) -> float:
+    """Processor seconds of a run until it last stopped; 0 if it has not begun."""
+    timing = run / "timing.json"
+    return read_json(timing, dict[str, float])["cpu_seconds"] if timing.exists() else 0.0
 
 
 def _take(study: Study, learner: str, share: float, seconds: float, policy: ActorPolicy) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from imitate.errors import InputError
+from imitate.files import write_json
 from imitate.improvement import learning, search
 from imitate.improvement.episodes import Played
 from imitate.improvement.journal import Journal, Snapshot
@@ -201,6 +202,20 @@ def test_a_racer_is_trained_as_the_winner_up_to_its_rung_and_an_imitator_to_its_
         "clone": ("clone", plan.imitation, math.inf, 12),
     }
     assert given == [wanted[name]]
+
+
+def test_seconds_before_an_interruption_are_paid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three seconds up to the snapshot, six more until Ctrl-C, and one after it."""
+    write_json(tmp_path / "runs/a/timing.json", {"wall_seconds": 9.0, "cpu_seconds": 9.0})
+    (tmp_path / "runs/a/metrics.jsonl").write_text('{"budget_steps": 60000}\n')
+    monkeypatch.setattr(learning, "cpu_seconds", iter([50.0, 51.0]).__next__)
+    monkeypatch.setattr(learning, "store", lambda *_: None)
+    journal = Journal(Task("CartPole-v1", "CartPole-v1", 100_000))
+    journal.snapshots.append(replace(snapshot("a", 1.0, share=0.25), cpu_seconds=3.0))
+    study: Any = SimpleNamespace(journal=journal, out=tmp_path, keep=lambda: None)
+    take = learning._passing(study, "a", affordable(["a"], ["clone"], 100_000, 200.0), [0.5])
+    take(60_000, None)  # type: ignore[arg-type]
+    assert [each.cpu_seconds for each in journal.snapshots] == [3.0, 10.0]
 
 
 def test_the_race_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
