@@ -135,6 +135,12 @@ def test_a_baselines_preset_is_shortened_as_ours_are(tmp_path: Path) -> None:
         (
             "sb3:ppo",
             "CartPole-v1",
+            {"hyperparameters": {"sb3:ppo": {"seed": 3}}},
+            "sb3:ppo has no hyperparameter 'seed'",
+        ),
+        (
+            "sb3:ppo",
+            "CartPole-v1",
             {"hyperparameters": {"sb3:ppo": {"n_steps": 512}}},
             "a budget of 500 steps is too small for one rollout of sb3:ppo, 4096 steps",
         ),

@@ -61,7 +61,8 @@ class Baseline:
             for key, parameter in parameters.items()
             if isinstance(parameter.default, bool | int | float | str) and not key.startswith("_")
         }
-        known = {*parameters, *RUN_SETTINGS}
+        # The others are the run's own.
+        known = {*parameters, *RUN_SETTINGS} - {"env", "seed", "device", "_init_setup_model"}
         for key, value in given.items():
             if key not in known:
                 raise InputError(f"{job.algorithm} has no hyperparameter {key!r}{did_you_mean(key, known)}")
