@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from reported import fill, five, outcome, result
 
 from imitate.compare.formatting import duration, listed, number, percent
 from imitate.compare.plan.comparison import POINTS
+from imitate.compare.report import page_data
 from imitate.compare.report.report import write_report
 from imitate.compare.statistics.finished_runs import read_outcome
 from imitate.compare.statistics.intervals import difference, holm
@@ -145,6 +147,8 @@ def test_controls_are_an_audit_and_nothing_else(tmp_path: Path) -> None:
     assert "constant reward +1" in audit
     assert ">187 %</td>" in audit  # (900 - 20) / (490 - 20): seed 0 of GAIL is at 490
     assert json.loads((out / "summary.json").read_text("utf-8"))["audit"] == {"gail:plus-one": 900.0}
+    shutil.rmtree(next(out.glob("runs/gail-seed0*")))
+    assert [each["share"] for each in page_data.audit(read_outcome(out))] == ["–"]  # no run of that seed
 
 
 def test_numbers_are_for_people() -> None:

@@ -220,12 +220,13 @@ def data_url(data: bytes, kind: str) -> str:
 
 
 def audit(outcome: Outcome) -> list[dict[str, str]]:
-    """GAIL's controls, each with its share of the way from random actions to the run that it controls."""
+    """The controls, each with its share of the way from random actions to the runs of its seeds that it controls."""
     found = []
-    bases = {entry.algorithm: entry for entry in outcome.learners}
+    bases = {entry.algorithm: entry.results for entry in outcome.learners}
     for control in outcome.controls:
-        base = bases.get(control.algorithm.partition(":")[0])
-        gained = 0.0 if base is None else base.results[0].mean - outcome.random_mean
+        seeds = {result.seed for result in control.results}
+        runs = [run for run in bases.get(control.algorithm.partition(":")[0], []) if run.seed in seeds]
+        gained = float(np.mean([run.mean for run in runs])) - outcome.random_mean if runs else 0.0
         share = "–" if gained <= 0 else percent((control.mean - outcome.random_mean) / gained)
         what = outcome.comparison.controls[control.algorithm]
         found.append({"title": control.title, "what": what, "mean": number(control.mean), "share": share})
