@@ -12,7 +12,7 @@ from reported import fill, five, outcome, result
 from imitate.compare.plan.comparison import POINTS
 from imitate.compare.report.page_data import VIDEO_BYTES, films, tiles
 from imitate.compare.report.report import write_report
-from imitate.compare.statistics.finished_runs import read_outcome
+from imitate.compare.statistics.finished_runs import merged, read_outcome
 from imitate.compare.statistics.job_results import Point, Result
 from imitate.compare.statistics.verdict import answer, cost_words, warnings
 from imitate.errors import InputError
@@ -170,7 +170,9 @@ def test_a_curve_of_other_episodes_is_one_line(tmp_path: Path) -> None:
         read_outcome(out)
 
 
-def test_folders_with_other_settings_are_not_one_learner(tmp_path: Path) -> None:
+def test_folders_with_other_settings_are_not_one_learner(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     a = fill(tmp_path / "a", {"ppo": five(1, 2)}, hyperparameters={"ppo": {"learning_rate": 1e-3}})
     b = fill(tmp_path / "b", {"ppo": five(1, 2)}, hyperparameters={"ppo": {"learning_rate": 3e-4}})
     with pytest.raises(InputError, match=r"ppo has .*; run it there as ppo@label"):
@@ -183,6 +185,8 @@ def test_folders_with_other_settings_are_not_one_learner(tmp_path: Path) -> None
         InputError, match=r"ppo@own has .*gamma.*; run it there as ppo@label"
     ):  # which it has from ppo
         read_outcome(own, both)
+    merged([read_outcome(each).comparison for each in (a, own)], [a, own])
+    assert "repeats ppo@own with another folder's settings too" in caplog.text
     c = fill(tmp_path / "c", {"bc": five(1, 2)}, demo_every=20)
     with pytest.raises(InputError, match="its demo_every is 20, not 1"):
         read_outcome(a, c)

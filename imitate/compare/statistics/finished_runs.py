@@ -9,6 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from imitate.compare.formatting import listed
 from imitate.compare.plan.comparison import Comparison, overrides
 from imitate.compare.plan.learners import base
 from imitate.compare.statistics.entry import Entry
@@ -171,7 +172,7 @@ def merged(comparisons: Sequence[Comparison], folders: Sequence[Path]) -> Compar
             ", ".join(map(str, seeds)),
             seeds[0],
         )
-    return replace(
+    both = replace(
         first,
         algorithms=tuple(dict.fromkeys(name for each in comparisons for name in each.algorithms)),
         first_seed=seeds[0],
@@ -179,6 +180,9 @@ def merged(comparisons: Sequence[Comparison], folders: Sequence[Path]) -> Compar
         episodes=min(each.episodes for each in comparisons),
         hyperparameters={n: h for each in reversed(comparisons) for n, h in each.hyperparameters.items()},
     )
+    if mixed := [name for name, own in settings.items() if overrides(both, name) != own]:
+        logger.warning("the command on the page repeats %s with another folder's settings too", listed(mixed))
+    return both
 
 
 def _stored(folder: Path) -> Comparison:
