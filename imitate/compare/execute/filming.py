@@ -29,7 +29,8 @@ def film(
     progress: Callable[[int], None],  # noqa: ARG001
 ) -> None:
     """Film the first test episode of the run's policy, or of the expert. A still picture and a .json with the return
-    are written beside the video. Both paths are below `root`; `source` is the run's name, or the sha256 of the expert.
+    are written beside the video. Both paths are below `root`; `source` is the run's name, or what the expert was made
+    from.
 
     The return may differ from the test's: an observation alone may be rounded differently than among eight, and in some
     environments the last bit matters.

@@ -68,7 +68,8 @@ def states(out: Path, position: Mapping[str, int] | None = None) -> list[State]:
 
 
 def table(found: Sequence[State], height: int = 1_000) -> list[str]:
-    """At most `height` lines of text. If there are more runs, the running ones come first and the rest is counted."""
+    """At most `height` lines of text. If there are more runs, failed and running ones come first, and the rest is
+    counted."""
     order = ("failed", "running", "done", "waiting")
     shown = list(found)
     if len(shown) > height - 3:
