@@ -219,6 +219,14 @@ class OneEnv(Mine):
 OneEnvConfig = MineConfig
 
 
+class Shown(Mine):
+    def __init__(self, config, *, envs, demos, episodes=None, seed=0, device="cpu"):
+        super().__init__(config, envs=envs, seed=seed, device=device)
+
+
+ShownConfig = MineConfig
+
+
 class Plain(Mine):
     pass
 
@@ -281,6 +289,9 @@ def test_a_learner_of_ones_own_takes_part(module: str, tmp_path: Path) -> None:
         job_of(small(f"{module}:OneEnv"), out)
     with pytest.raises(InputError, match=r"its settings PlainConfig, a dataclass"):
         job_of(small(f"{module}:Plain"), out)
+    trust(f"{module}:Shown")
+    with pytest.raises(InputError, match=f"{module}:Shown needs an expert: name one with --expert"):
+        job_of(small(f"{module}:Shown"), out)
 
 
 def test_a_file_does_not_choose_what_is_imported(module: str, tmp_path: Path) -> None:

@@ -94,12 +94,8 @@ class Comparison:
         if not self.algorithms:
             raise InputError(f"no algorithm to compare; known: {', '.join(ALGORITHMS)}")
         for name in self.algorithms:
-            needs = set() if is_own(name) else set(find(name).needs)  # the user's are imported when they run
-            if self.expert is None and needs & {"demos", "expert"}:
-                raise InputError(
-                    f"{name} needs an expert: name one with --expert, in a suite's file with `expert`, "
-                    f"or leave {name} out"
-                )
+            if not is_own(name):  # the user's are imported when they run
+                _check_expert(self, name)
             if self.algorithms.count(name) > 1:
                 raise InputError(f"algorithm {name!r} is named twice; name each once")
         for name in self.hyperparameters:
@@ -215,13 +211,18 @@ class Job:
 
 def jobs(comparison: Comparison, out: Path, episode_steps: float, made_from: str = "") -> list[Job]:
     """The recordings, then the learners, seed by seed. `episode_steps` is the typical length of an episode, and
-    `made_from` the hashes of the expert and the user's own code (`References`)."""
+    `made_from` the hashes of the expert and the user's own code (`References`).
+
+    Raises InputError if a learner lacks the expert that it needs.
+    """
     common = {
         "env": [comparison.env_id, comparison.env_kwargs],
         "expert": [comparison.expert, made_from],
         "budget": comparison.budget,
         "versions": versions(),
     } | _demonstrated(comparison)
+    for name in comparison.algorithms:
+        _check_expert(comparison, name)
     algorithms = {name: find(name) for name in (*comparison.algorithms, *comparison.controls)}
     offline = any(algorithm.offline for algorithm in algorithms.values())
     recordings: dict[Path, Job] = {}  # the controls of GAIL and DAC share theirs
@@ -248,6 +249,15 @@ def jobs(comparison: Comparison, out: Path, episode_steps: float, made_from: str
             episodes = _shown(comparison, offline=algorithm.offline) if use == demos else None
             learners.append(Job(name, seed, folder, comparison.budget, use, episodes))
     return [*recordings.values(), *learners]
+
+
+def _check_expert(comparison: Comparison, name: str) -> None:
+    """Raise InputError for an unknown learner, and if it needs an expert and there is none."""
+    if {"demos", "expert"} & {*find(name).needs} and comparison.expert is None:
+        raise InputError(
+            f"{name} needs an expert: name one with --expert, in a suite's file with `expert`, "
+            f"or leave {name} out"
+        )
 
 
 def _shown(comparison: Comparison, *, offline: bool) -> int | None:
