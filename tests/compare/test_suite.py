@@ -86,6 +86,7 @@ def test_hyperparameters_go_where_their_learner_is() -> None:
         ("ppo = {", "ppi = {", "hyperparameters of 'ppi', which is not in this suite; did you mean 'ppo'"),
         ('{ "ppo@wide"', '{ "ppo@wise"', "Pendulum-v1: .*hyperparameters of 'ppo@wise', .*; did you mean 'ppo@wide'"),
         ('env_id = "Pendulum-v1"', "", "missing required field `env_id` - at `.*environments.1.`; begin each"),
+        ("budget = 2_000", 'expert = "CartPole-v1"', "CartPole-v1 has both expert and experts: leave one out"),
         ('"CartPole-v1:ppo"]', '"CartPole-v1"]', "CartPole-v1-from-CartPole-v1 is in the suite twice"),
     ],
 )  # fmt: skip

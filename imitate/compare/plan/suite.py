@@ -171,6 +171,9 @@ def _environments(data: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str
         label = _slug(bare_id(each.env_id) if each.label is None else each.label)
         if not label:
             raise InputError(f"label {each.label!r} names no folder: use letters and digits")
+        for one, several in (("expert", "experts"), ("demo_episodes", "demonstrations")):
+            if one in own and several in table:
+                raise InputError(f"{label} has both {one} and {several}: leave one out")
         for expert in each.experts or (None,):
             named = {} if expert is None else {"expert": expert}
             base = label if expert is None else f"{label}-from-{_slug(expert)}"
