@@ -186,14 +186,8 @@ def as_latex(
 
 
 def _tex(text: str) -> str:
-    text = re.sub(r"([&%$#_{}])", r"\\\1", text.replace("\\", r"\textbackslash{}"))
-    return (
-        text.replace("−", "$-$")
-        .replace("–", "--")
-        .replace("> ", "$>$ ")
-        .replace("< ", "$<$ ")
-        .replace("~", r"\textasciitilde{}")
-    )
+    text = re.sub(r"([&%$#_{}])", r"\\\1", text)
+    return text.replace("−", "$-$").replace("–", "--").replace("> ", "$>$ ").replace("< ", "$<$ ")
 
 
 def as_csv(table: list[TableRow], columns: tuple[str, ...] = ALL_COLUMNS) -> str:
