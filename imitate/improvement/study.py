@@ -66,12 +66,13 @@ class Study:
                 logger.info("%s: %.4g in %d validation episodes", snapshot.name, played.mean, count)
 
     def validate_finalists(self, names: Sequence[str], plan: Plan) -> list[str]:
-        """Let these snapshots play the same validation episodes, more than before; returns the names."""
+        """Let each of these snapshots play validation episodes up to one common number, unless it has played more;
+        returns the names."""
         journal = self.journal
         if not journal.finalists:
-            steps = len(names) * plan.choice / sum(journal.length(name) for name in names)
+            more = len(names) * plan.choice / sum(journal.length(name) for name in names)
             before = [len(journal.snapshot(name).validation.seeds) for name in names]
-            journal.finalists, journal.final = list(names), min(int(min(before) + steps), MOST_CHOICE)
+            journal.finalists, journal.final = list(names), min(int(min(before) + more), MOST_CHOICE)
             self.keep()
         seeds = self._seeds(Stream.VALIDATION, journal.final)
         for name in journal.finalists:
