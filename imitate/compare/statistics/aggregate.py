@@ -139,7 +139,7 @@ class SuiteOutcome:
     @property
     def failures(self) -> list[str]:
         """One line for each job that failed."""
-        found = {label: outcome.failures for label, outcome in self.outcomes.items()} | self.absent
+        found = {label: outcome.failures for label, outcome in self.outcomes.items()} | dict(self.absent)
         return [f"{label}: {each}" for label, failures in found.items() for each in failures]
 
     @cached_property
