@@ -77,8 +77,8 @@ def collect(
     on the batch size).
 
     Raises InputError if `out` exists and `resume` is not set, if it was collected with other settings, and if the disk
-    is full; a `Fault` if the policy or the environment fails, or with `skip` if 20 episodes
-    of each environment in a row fail, or all of them.
+    is full; a `Fault` if the policy or the environment fails, or with `skip` if 20 episodes of each environment in a
+    row fail, or all of them.
     """
     check_envs(envs)
     if on_failure not in get_args(OnFailure):

@@ -46,7 +46,7 @@ def mean_value(outputs: Tensor) -> tuple[Tensor, Tensor]:
 
 @takes(TQCConfig)
 def TQC(config: TQCConfig, **handed: Any) -> SAC:
-    """A learner as SAC, with TQC's use of its critics; takes the arguments of `SAC`."""
+    """SAC whose critics predict quantiles; takes the arguments of `SAC`."""
 
     def targets(outputs: Tensor, bonus: Tensor, batch: Batch) -> Tensor:
         return truncated_targets(outputs, bonus, batch, config.dropped)

@@ -67,8 +67,8 @@ class Comparison:
     The controls of an algorithm (GAIL has some, see `imitate.compare.execute.audit`) run with the first seed only. They
     are an audit and take no part in the comparison.
 
-    Raises InputError for an unknown environment or algorithm, an algorithm named twice or without the
-    expert that it needs, a value of another type, or a number out of range.
+    Raises InputError for an unknown environment or algorithm, an algorithm named twice or without the expert that it
+    needs, a value of another type, or a number out of range.
     """
 
     env_id: str
