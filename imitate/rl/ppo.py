@@ -58,7 +58,7 @@ def ppo_loss(
     The part `log_ratio` is computed without RPO's perturbation; `advantages` are as they were used.
 
     clip_coef is a number (). batch holds, over B samples: obs (prepared), raw_actions, log_probs, advantages, returns,
-    values, and for RPO a perturbation (B, D) of the mean; if roll-outs are perturbed too, log_probs are of the moved
+    values, and for RPO a perturbation (B, D) of the mean; if rollouts are perturbed too, log_probs are of the moved
     mean and `unmoved` are of the policy itself.
     """
     distribution, values = evaluate_actor_critic(policy, value_net, batch["obs"])
