@@ -203,10 +203,10 @@ class Shuffler:
         missing = np.unique(episodes[self._cached_at[episodes] < 0])
         self._cache.reserve(*_counts(table, missing, self._stack))
         for start, stop in _runs(missing):
-            self._cached_at[start:stop] = (
-                table["start"][start:stop] - table["start"][start] + len(self._cache)
-            )
+            places = table["start"][start:stop] - table["start"][start] + len(self._cache)
             self._cache.load(table, *_steps_of(table, start, stop))
+            # Only now, as a damaged file or Ctrl-C may end `load`.
+            self._cached_at[start:stop] = places
         lengths = table["length"][episodes]
         offsets = self._cached_at[episodes] - np.concatenate([[0], np.cumsum(lengths)[:-1]])
         return np.repeat(offsets, lengths) + np.arange(lengths.sum())

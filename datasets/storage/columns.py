@@ -72,19 +72,25 @@ class Column:
         piece = max(1, _READ_BYTES // max(1, self.row_bytes))
         ends = [*self.starts[1:], stop]
         for part, file, first, end in zip(self._parts, self._paths, self.starts, ends, strict=True):
+            low, high = max(start, first), min(stop, end)
+            if low >= high:
+                continue
             with damaged(file, f"rows {start} to {stop} of {self.name}", part):
-                for at in range(max(start, first), min(stop, end), piece):
-                    until = min(at + piece, stop, end)
+                for at in range(low, high, piece):
+                    until = min(at + piece, high)
                     into[at - start : until - start] = part[at - first : until - first]
-        if not all_finite(into):
+            self._check(into[low - start : high - start], file)
+        return into
+
+    def _check(self, rows: Array, file: str) -> None:
+        if not all_finite(rows):
             raise InputError(
                 f"{self.name} of {file} hold NaN or infinity: drop the episode or record it again"
             )
-        if self._space is not None and (count := int(outside(self._space, into).sum())):
+        if self._space is not None and (count := int(outside(self._space, rows).sum())):
             raise InputError(
                 f"{count} {self.name} are outside {self._space} in {file}: drop the episode or record it again"
             )
-        return into
 
 
 def read_columns(files: Sequence[h5py.File], info: DemoInfo) -> dict[str, Column]:

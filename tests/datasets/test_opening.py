@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import resource
+import shutil
 import signal
 import time
 from contextlib import ExitStack
@@ -142,23 +143,26 @@ def test_a_killed_writers_file_with_a_flipped_bit_is_refused_at_once(tmp_path: P
 @pytest.mark.parametrize(
     ("name", "row", "value", "message"),
     [
-        ("actions", 7, 4, "1 actions are outside Discrete"),
-        ("actions", 7, -1, "1 actions are outside Discrete"),
-        ("obs", 8, np.inf, "obs of .* hold NaN or infinity"),
+        ("actions", 7, 4, r"1 actions are outside Discrete.* in .*demos\.h5"),
+        ("actions", 7, -1, r"1 actions are outside Discrete.* in .*demos\.h5"),
+        ("obs", 8, np.inf, r"obs of .*demos\.h5 hold NaN or infinity"),
     ],
 )
 def test_values_are_checked_as_they_are_read(
     path: Path, name: str, row: int, value: Any, message: str
 ) -> None:
-    """The wrong value is in the second episode. An action without an output was an IndexError in `train bc`."""
+    """The wrong value is in the second episode of the first file. An action without an output was an IndexError in
+    `train bc`. A second epoch must not take what the first could not read for read."""
+    sound = shutil.copy(path, path.with_name("sound.h5"))
     with h5py.File(path, "r+") as file:
         file[name][row] = value
-    with DemoReader(path) as reader:
+    with DemoReader([path, sound]) as reader:
         assert len(reader[0]) == 5
         with pytest.raises(InputError, match=message):
             reader[1]
-        with pytest.raises(InputError, match=message):
-            next(reader.batches(4, np.random.default_rng(0)))
+        for _ in range(2):
+            with pytest.raises(InputError, match=message):
+                next(reader.batches(4, np.random.default_rng(0)))
         with pytest.raises(InputError, match=message):
             reader.transitions()
 
