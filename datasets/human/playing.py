@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from copy import copy
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Literal, Protocol
@@ -79,7 +78,8 @@ def _episode(
     env: Env, keys: KeyMap, controls: Controls, seed: int, title: str, policy: Policy | None
 ) -> Trajectory | Literal["undo", "quit"]:
     space: Any = env.observation_space
-    obs = [np.asarray(env.reset(seed=seed)[0], space.dtype)]
+    # Copies, as an environment may change its observations and actions in place.
+    obs = [np.array(env.reset(seed=seed)[0], space.dtype)]
     actions: list[Array] = []
     rewards: list[float] = []
     hands: list[bool] = []
@@ -104,8 +104,9 @@ def _episode(
             action = keys.action(down, controls.mouse, action)
         else:
             action = ask(obs[-1][None])[0]
-        following, reward, terminated, truncated, _ = env.step(copy(action))
-        obs.append(np.asarray(following, space.dtype))
+        # Of Discrete a number: an environment may look it up in a dict, and an array of no axes has no hash.
+        following, reward, terminated, truncated, _ = env.step(np.array(action)[()])
+        obs.append(np.array(following, space.dtype))
         actions.append(action)
         rewards.append(float(reward))
     return Trajectory(

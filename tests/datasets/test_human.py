@@ -61,6 +61,23 @@ def test_actions_follow_the_keys() -> None:
     assert script.captions == [f"episode 1 of 1: return {total}" for total in ("0", "0.2", "1.4")]
 
 
+class Reused(Shown):
+    """Writes every observation into one array, and looks actions up, as FrozenLake does."""
+
+    def _obs(self) -> Any:
+        self.shown = getattr(self, "shown", np.zeros(2, np.float32))
+        self.shown[:] = self.seed, self.steps
+        return self.shown
+
+    def step(self, action: Any) -> Any:
+        return super().step({2: 2}[action])
+
+
+def test_an_environment_may_use_one_array_and_look_actions_up() -> None:
+    (episode,) = by_hand(Reused(period=3), KEYS, Script("b", "", ""), iter([5]), 1)
+    assert episode.obs.tolist() == [[5, 0], [5, 1], [5, 2], [5, 3]]
+
+
 def test_a_pause_takes_no_steps() -> None:
     script = Script("p", "", "p", "a")  # p is pressed, released, and pressed again with the first step
     (episode,) = played(script, iter([3]), 1)
