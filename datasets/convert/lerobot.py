@@ -72,6 +72,9 @@ def read(path: Path, notes: Notes, obs_keys: Sequence[str] = ()) -> Iterator[Rec
         features = features_of(info)
         stored = path / PROVENANCE
         ours = info_from_plain(read_json(stored, dict[str, Any]), path) if stored.is_file() else None
+        labelled = "expert_action" in features and ours is not None
+        if not labelled and features.pop("expert_action", None):
+            notes["feature 'expert_action' is left out"] += 1
         whole, observed = _observed(ours, features, obs_keys, notes)
         films = [key for key in observed.parts if features[key]["dtype"] == "video"]
         table = episodes_of(path, films, notes)
@@ -94,7 +97,7 @@ def read(path: Path, notes: Notes, obs_keys: Sequence[str] = ()) -> Iterator[Rec
             action_space=None if ours is None else ours.action_space,
             expert="" if ours is None else ours.expert,
             info=whole,
-            labelled="expert_action" in features and ours is not None,
+            labelled=labelled,
             has_texts=bool((table["task"] != "").any()),
             fps=float(info["fps"]),
         )

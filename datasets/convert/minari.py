@@ -53,14 +53,15 @@ def read(path: Path, notes: Notes, obs_keys: Sequence[str] = ()) -> Iterator[Rec
         picked = Picked(observation_space, obs_keys, notes)
         if spec.get("additional_wrappers"):
             notes["wrappers of the environment are not applied"] += 1
-        jpeg = bool(metadata.get("jpeg_encoding", True))
-        if layout == "hdf5":
-            file = stack.enter_context(hdf5.open_hdf5(data / "main_data.hdf5"))
-            source: Any = partial(_from_hdf5, file, jpeg=jpeg)
-        else:
-            source = partial(_from_arrow, data, jpeg=jpeg)
         ours = metadata.get("imitate")
         info = picked.described(info_from_plain(ours, data)) if isinstance(ours, dict) else None
+        labelled = bool(info and metadata.get("imitate_labels"))
+        options = {"jpeg": bool(metadata.get("jpeg_encoding", True)), "labelled": labelled}
+        if layout == "hdf5":
+            file = stack.enter_context(hdf5.open_hdf5(data / "main_data.hdf5"))
+            source: Any = partial(_from_hdf5, file, **options)
+        else:
+            source = partial(_from_arrow, data, **options)
 
         def episodes() -> Iterator[Episode]:
             for number in range(count):
@@ -76,7 +77,7 @@ def read(path: Path, notes: Notes, obs_keys: Sequence[str] = ()) -> Iterator[Rec
             action_space=action_space,
             expert=str(metadata.get("algorithm_name") or ""),
             info=info,
-            labelled=bool(info and metadata.get("imitate_labels")),
+            labelled=labelled,
         )
 
 
@@ -104,14 +105,14 @@ def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
 
 
 def _from_hdf5(
-    file: h5py.File, number: int, picked: Picked, _: Space, notes: Notes, *, jpeg: bool
+    file: h5py.File, number: int, picked: Picked, _: Space, notes: Notes, *, jpeg: bool, labelled: bool
 ) -> tuple[Iterator[Rows], Any]:
     """Read the rows of an episode, and its seed."""
     episode = hdf5.group(file, f"episode_{number}")
     infos = episode.get("infos")
     if isinstance(infos, h5py.Group):
-        _note_infos(list(infos), notes)
-    return _hdf5_parts(episode, infos, picked, jpeg), episode.attrs.get("seed", -1)
+        _note_infos(list(infos), notes, labelled)
+    return _hdf5_parts(episode, infos if labelled else None, picked, jpeg), episode.attrs.get("seed", -1)
 
 
 def _hdf5_parts(episode: h5py.Group, infos: Any, picked: Picked, jpeg: bool) -> Iterator[Rows]:
@@ -162,7 +163,7 @@ def _decoded(rows: Iterable[Any], space: Space) -> Array:
 
 
 def _from_arrow(
-    data: Path, number: int, picked: Picked, action_space: Space, notes: Notes, *, jpeg: bool
+    data: Path, number: int, picked: Picked, action_space: Space, notes: Notes, *, jpeg: bool, labelled: bool
 ) -> tuple[Iterator[Rows], Any]:
     seed = read_json(data / str(number) / "metadata.json", dict[str, Any]).get("seed")
     files = sorted((data / str(number)).glob("*.arrow"))
@@ -175,16 +176,18 @@ def _from_arrow(
         for start, stop in spans(batch.num_rows, picked.row_bytes + 64)
     )
     # Every column has as many rows as observations, and the last row is padding.
-    parts = (_arrow_rows(rows, last, picked, action_space, jpeg, notes) for rows, last in marked(slices))
+    parts = (
+        _arrow_rows(rows, last, picked, action_space, jpeg, labelled, notes) for rows, last in marked(slices)
+    )
     return parts, -1 if seed is None else seed
 
 
 def _arrow_rows(
-    table: Any, last: bool, picked: Picked, action_space: Space, jpeg: bool, notes: Notes
+    table: Any, last: bool, picked: Picked, action_space: Space, jpeg: bool, labelled: bool, notes: Notes
 ) -> Rows:
     infos = arrow.fields(arrow.column(table, "infos")) if "infos" in table.schema.names else {}
     if last:
-        _note_infos(list(infos), notes)
+        _note_infos(list(infos), notes, labelled)
 
     def get(parent: Any, name: str | None, space: Space) -> Any:
         column = arrow.column(table, "observations") if name is None else parent[name]
@@ -205,7 +208,7 @@ def _arrow_rows(
     rows = {"actions": actions} | {
         ours: arrow.numbers(arrow.column(table, theirs)) for ours, theirs in _FLAT.items()
     }
-    if "expert_actions" in infos:
+    if labelled and "expert_actions" in infos:
         rows["expert_actions"] = arrow.numbers(infos["expert_actions"]).reshape(actions.shape)
     return {"obs": obs} | {name: each[: len(each) - last] for name, each in rows.items()}
 
@@ -226,9 +229,9 @@ def _checked(parts: Iterable[Rows]) -> Iterator[Rows]:
         yield rows
 
 
-def _note_infos(names: list[str], notes: Notes) -> None:
+def _note_infos(names: list[str], notes: Notes, labelled: bool) -> None:
     for name in names:
-        if name != "expert_actions":
+        if name != "expert_actions" or not labelled:
             notes[f"infos {name!r} are left out"] += 1
 
 

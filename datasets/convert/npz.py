@@ -145,11 +145,14 @@ def _arrays(
 
 def _steps_without_actions(arrays: Mapping[str, Joined]) -> int:
     """As rewards or flags tell; otherwise each episode has one observation more than it has steps."""
+    # The first episode begins at no index.
+    count = (
+        arrays["index"].rows + 1 if "index" in arrays else arrays["length"].rows if "length" in arrays else 0
+    )
     for name in ("reward", *FLAGS, "start"):
-        if name in arrays and ("length" not in arrays or arrays[name].rows != arrays["length"].rows):
+        if name in arrays and arrays[name].rows != count:
             return arrays[name].rows
-    ended = arrays.get("length", arrays.get("index"))
-    return arrays["obs"].rows - (1 if ended is None else ended.rows)
+    return arrays["obs"].rows - (count or 1)
 
 
 def _parts(

@@ -217,6 +217,31 @@ def test_old_files_of_imitation_are_read_without_the_pickles_in_them(
         assert reader.table["terminated"].tolist() == [True, False]
 
 
+def test_old_observations_of_imitation_alone(tmp_path: Path) -> None:
+    """Episodes of two and of three steps: `indices` has the second one's first, `terminal` a flag for each."""
+    obs, indices, terminal = np.arange(7.0).repeat(4).reshape(7, 4), np.array([2]), np.array([True, False])
+    np.savez(tmp_path / "a.npz", obs=obs, indices=indices, terminal=terminal)
+    convert(tmp_path / "a.npz", tmp_path / "b.h5", env_id="CartPole-v1", actions=False)
+    with DemoReader(tmp_path / "b.h5") as reader:
+        assert [episode.obs[:, 0].tolist() for episode in reader] == [[0, 1, 2], [3, 4, 5, 6]]
+
+
+@pytest.mark.parametrize("name", ["lerobot", "minari", "minari-arrow"])
+def test_labels_of_another_writer_are_left_out(name: str, tmp_path: Path) -> None:
+    """Ours has such a name for its own labels; what others mean by it is not known."""
+    write(tmp_path / "a.h5", UNIT, recording(UNIT, labelled=True))
+    convert(tmp_path / "a.h5", tmp_path / "b", format=name)
+    if name == "lerobot":
+        (tmp_path / "b" / "meta" / "imitate.json").unlink()
+    else:
+        metadata = tmp_path / "b" / "data" / "metadata.json"
+        metadata.write_text(json.dumps(json.loads(metadata.read_text()) | {"imitate": None}))
+    notes = convert(tmp_path / "b", tmp_path / "c.h5", env_id="Unit-v0").notes
+    assert any("'expert_action" in note and "left out" in note for note in notes)
+    with DemoReader(tmp_path / "c.h5") as reader:
+        assert not reader.has_expert_actions
+
+
 def test_plain_arrays_with_a_flag_a_step(tmp_path: Path) -> None:
     np.savez(
         tmp_path / "a.npz",
