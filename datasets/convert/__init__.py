@@ -22,6 +22,7 @@ from imitate.datasets.convert.lerobot_layout import Codec
 from imitate.datasets.convert.outliers import Outliers
 from imitate.datasets.convert.pieces import Episode, within
 from imitate.datasets.convert.recording import Format, Recording, complete, fitted
+from imitate.datasets.storage.fit import check_fit
 from imitate.datasets.storage.schema import TEXTS, Compression, DemoInfo
 from imitate.datasets.storage.zstd import register
 from imitate.datasets.trajectory import Trajectory
@@ -154,8 +155,9 @@ def convert(
         watched = bool(guessed) and info.has_actions and isinstance(info.action_space, spaces.Box)
         stream = _not_empty(seen if watched else counted, source)
         if dry_run:
-            for _ in itertools.chain.from_iterable(stream):
-                pass
+            for piece in itertools.chain.from_iterable(stream):
+                if target_name == "imitate":
+                    check_fit(piece, info, out, labels=recording.labelled)
         else:
             _write(target, out, info, stream, recording.labelled, {} if codec is None else {"codec": codec})
     said = [f"{note} ({count})" if count > 1 else note for note, count in notes.items() if count]

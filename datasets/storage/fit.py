@@ -44,9 +44,11 @@ def check_fit(trajectory: Trajectory, info: DemoInfo, path: Path, *, labels: boo
             raise InputError(
                 f"obs leave the space {space} in step {step} of their episode: correct the space, or what gave them"
             )
+        remedy = "correct them, or what gave them"
+        if isinstance(space, spaces.Box):
+            remedy = "clip them to what the environment takes, as `imitate data convert --clip` does"
         raise InputError(
-            f"{name} leave the space {space}, as {array[step].tolist()} in step {step} of its episode: clip "
-            "them to what the environment takes, as `imitate data convert --clip` does"
+            f"{name} leave the space {space}, as {array[step].tolist()} in step {step} of its episode: {remedy}"
         )
 
 

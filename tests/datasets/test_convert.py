@@ -129,6 +129,15 @@ def test_a_dry_run_says_what_would_be_lost_and_writes_nothing(
     assert [path.name for path in tmp_path.iterdir()] == ["a.h5"]
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_dry_run_refuses_what_the_conversion_refuses(dry_run: bool, tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", obs=np.zeros((3, 4)), actions=np.array([0, 5]), lengths=np.array([2]))
+    with pytest.raises(
+        InputError, match=r"actions leave the space Discrete\(2\), as 5 in step 1 .*: correct"
+    ):
+        convert(tmp_path / "a.npz", tmp_path / "b.h5", env_id="CartPole-v1", dry_run=dry_run)
+
+
 @pytest.mark.parametrize(
     ("info", "name", "said"),
     [
