@@ -20,6 +20,7 @@ __all__ = ["bars", "plot"]
 _MOST_STEPS = 1 << 20  # most steps whose actions are shown
 _MOST_DIMENSIONS = 12
 _BINS = 20
+_MOST_BARS = 256  # of single values; matplotlib takes milliseconds for each
 _LONGEST_NAME = 80  # characters of an environment's id in the title
 
 
@@ -37,7 +38,7 @@ def bars(values: Array, *, bins: int = 8, width: int = 40, block: str = "#") -> 
 
 
 def plot(source: str | Path, out: str | Path) -> None:
-    """Histograms of returns, lengths and each action in one PNG, or HTML with the PNG in it.
+    """Histograms of returns, lengths and each known action in one PNG, or HTML with the PNG in it.
 
     Raises InputError if `out` exists or has another suffix.
     """
@@ -64,9 +65,9 @@ def plot(source: str | Path, out: str | Path) -> None:
             panel.hist(values, _edges(values, _BINS))
             panel.set(xlabel=name, ylabel="episodes")
         for panel, column, name in zip(panels[2:], actions, names, strict=False):
-            discrete = column.dtype.kind in "iu"
-            whole = np.arange(int(column.min()), int(column.max()) + 2) - 0.5 if discrete else None
-            panel.hist(column, _edges(column, _BINS) if whole is None else whole)
+            low, high = column.min(), column.max()
+            each = column.dtype.kind in "iu" and int(high) - int(low) < _MOST_BARS
+            panel.hist(column, np.arange(int(low), int(high) + 2) - 0.5 if each else _edges(column, _BINS))
             panel.set(xlabel=name, ylabel="steps")
         for panel in panels[2 + len(names) :]:
             panel.set_axis_off()
@@ -92,7 +93,9 @@ def _edges(values: Array, bins: int) -> Array:
 
 
 def _actions(reader: DemoReader) -> tuple[list[Array], list[str]]:
-    """The columns (N,) of the first episodes' actions, and their names."""
+    """The columns (N,) of the first episodes' actions, and their names; none if the actions are unknown."""
+    if not reader.info.has_actions:
+        return [], []
     parts, steps = [], 0
     for piece in chain.from_iterable(map(reader.pieces, range(len(reader)))):
         parts.append(piece.labels)

@@ -31,6 +31,8 @@ __all__ = ["check_storage", "open_demos", "paths_of", "read_failed", "read_table
 
 _LARGEST_CHUNK = 1 << 26
 _MOST_STEPS = 1 << 40
+_LARGEST_REWARD = 1e39
+"""More than a float32 holds; squares of sums of these are finite."""
 _BEST_COMPRESSION = 1100
 """Largest compression ratio that is accepted. Deflate reaches at most 1,032; a file that claims more refers to the same
 bytes repeatedly."""
@@ -125,10 +127,11 @@ def read_table(file: h5py.File) -> Array:
         steps, rows = min(len(file[name]) for name in stored), len(file["obs"])
         stack = int(file.attrs["frame_stack"])
         lengths = table["length"]
-        if ((lengths < 0) | (lengths > steps)).any() or not np.isfinite(table["return"]).all():
+        possible = np.abs(table["return"]) <= _LARGEST_REWARD * lengths
+        if ((lengths < 0) | (lengths > steps) | ~possible).any():
             raise InputError(
-                f"{path}: an episode has a negative length, more steps than are stored, or no finite return; "
-                "restore it or record it again"
+                f"{path}: an episode has a negative length, more steps than are stored, or a return that no rewards "
+                "add up to; restore it or record it again"
             )
         starts = np.concatenate([[0], np.cumsum(lengths)])
         obs_starts = starts + stack * np.arange(len(starts))

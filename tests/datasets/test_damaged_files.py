@@ -96,14 +96,17 @@ def test_validate_names_what_is_wrong(tmp_path: Path, damage: Any, message: str)
     assert problem.startswith(message)
 
 
-@pytest.mark.parametrize("field", ["start", "obs_start", "length"])
-def test_inconsistent_table(tmp_path: Path, field: str) -> None:
+@pytest.mark.parametrize(
+    ("field", "value"), [("start", 9), ("obs_start", 9), ("length", 9), ("return", 1e308), ("return", np.nan)]
+)
+def test_inconsistent_table(tmp_path: Path, field: str, value: float) -> None:
+    """Two returns of 1e308 and -1e308 are too far apart for any bins, and their squares are infinite."""
     path = tmp_path / "demos.h5"
     with DemoWriter(path, INFO) as writer:
         writer.append(trajectory(5, 0))
         writer.append(trajectory(5, 1))
     with h5py.File(path, "r+") as file:
-        _set_table(file, field, 1, 9)
+        _set_table(file, field, 1, value)
     with pytest.raises(InputError) as error:
         validate(path)
     one_line(error)

@@ -12,10 +12,12 @@ import pytest
 from forked import in_a_process
 from gymnasium import spaces
 from gymnasium.envs.classic_control import CartPoleEnv
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from imitate.cli import main
 from imitate.datasets import DemoInfo, DemoReader, DemoWriter, Trajectory
-from imitate.datasets.plot import bars
+from imitate.datasets.plot import bars, plot
 
 
 @pytest.fixture(scope="module")
@@ -170,6 +172,23 @@ def test_a_plot_is_a_picture_or_a_page(
         assert (tmp_path / name).read_bytes().startswith(start)
     assert main(["data", "plot", str(recorded), "--out", str(tmp_path / "a.pdf")]) == 2
     assert "as .png or .html" in capsys.readouterr().err
+
+
+def test_unknown_actions_are_not_plotted_and_far_ones_not_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bins: list[int] = []
+    monkeypatch.setattr(Axes, "hist", lambda _, values, edges: bins.append(len(edges) - 1))  # noqa: ARG005
+    monkeypatch.setattr(Figure, "savefig", lambda *_, **__: None)
+    for has_actions in (True, False):
+        space = spaces.Discrete(1_000_000)
+        info = DemoInfo("Own-v0", spaces.Box(-1.0, 1.0, (2,)), space, has_actions=has_actions)
+        with DemoWriter(tmp_path / f"{has_actions}.h5", info) as writer:
+            parts = np.zeros((3, 2), np.float32), np.array([0, 999_999]), np.ones(2, np.float32)
+            writer.append(Trajectory(*parts, terminated=True, truncated=False))
+        plot(tmp_path / f"{has_actions}.h5", tmp_path / f"{has_actions}.png")
+    # Of return, length and action; of return and length.
+    assert bins == [1, 1, 20, 1, 1]
 
 
 def test_a_name_with_dollars_is_no_formula(
