@@ -33,6 +33,7 @@ _SAME_WHEN_RESUMED = (
     "observation_space",
     "action_space",
     "expert_sha256",
+    "normalisation_sha256",
     "deterministic",
     "noise",
     "seed",

@@ -248,7 +248,10 @@ def test_resuming_under_the_name_with_its_module(tmp_path: Path) -> None:
         assert len(demos) == 6
 
 
-@pytest.mark.parametrize("changed", [{"seed": 2}, {"noise": "random:0.1"}, {"deterministic": False}])
+@pytest.mark.parametrize(
+    "changed",
+    [{"seed": 2}, {"noise": "random:0.1"}, {"deterministic": False}, {"normalisation_sha256": "ab"}],
+)
 def test_resuming_something_else_is_refused(tmp_path: Path, changed: dict[str, Any]) -> None:
     path = tmp_path / "demos.h5"
     envs = counting_envs(2)
