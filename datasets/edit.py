@@ -160,10 +160,9 @@ def drawn(reader: DemoReader, pairs: int, seed: int, episodes: Array | None = No
     """
     chosen = reader.chosen(episodes)
     starts, lengths = reader.table["start"][chosen], reader.lengths[chosen]
-    steps = np.concatenate(
-        [np.arange(start, start + length) for start, length in zip(starts, lengths, strict=True)]
-    )
-    return _picked(reader, _draw(steps, pairs, seed))
+    spans = (np.arange(start, start + length) for start, length in zip(starts, lengths, strict=True))
+    # Of no episodes there are no steps.
+    return _picked(reader, _draw(np.concatenate([np.arange(0), *spans]), pairs, seed))
 
 
 def _draw(steps: Array, pairs: int, seed: int) -> Array:
@@ -175,12 +174,14 @@ def _draw(steps: Array, pairs: int, seed: int) -> Array:
 
 def thinned(reader: DemoReader, every: int, episodes: Array | None = None) -> DemoReader:
     """Each `every`-th step of `episodes` (default: all), and the last one if that terminates the episode, as an open
-    file of single steps that ends with the reader."""
+    file of single steps that ends with the reader. Raises InputError if there are no episodes."""
     table = reader.table if episodes is None else reader.table[episodes]
     kept = [
         start + nth_steps(length, every, terminated=terminated)
         for start, length, terminated in table[["start", "length", "terminated"]].tolist()
     ]
+    if not kept:
+        raise InputError("there are no episodes to take steps of: record some, or choose some")
     return _picked(reader, np.sort(np.concatenate(kept)))
 
 

@@ -127,6 +127,6 @@ def _root(text: str, action_space: gym.Space[Any]) -> Array:
     except (ValueError, TypeError, RecursionError, np.linalg.LinAlgError):
         values = np.array([-1.0])
     if values.min() < -1e-6 * abs(values).max() or values.max() > 100:
-        wanted = f"wanted a symmetric matrix {shape} without negative eigenvalues"
+        wanted = f"wanted a symmetric matrix {shape} with eigenvalues from 0 to 100"
         raise InputError(f"noise covariance {text[:80]}: {wanted}")
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0)) @ vectors.T)

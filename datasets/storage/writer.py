@@ -192,10 +192,13 @@ class DemoWriter:
         """Record one episode in pieces, however long it is. Each piece begins with the last observation of the one
         before, and the last one says how the episode ends.
 
-        Raises InputError as `append` does. If this method or `pieces` raises, nothing of the episode is kept.
+        Raises InputError as `append` does, and if there is no piece. If this method or `pieces` raises, nothing of the
+        episode is kept.
         """
         pieces = iter(pieces)
         first = list(islice(pieces, 2))
+        if not first:
+            raise InputError("an episode needs at least one piece, got none")
         if len(first) == 1:
             self.append(first[0])
             return

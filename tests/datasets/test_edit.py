@@ -253,3 +253,7 @@ def test_drawn_pairs_are_steps_of_the_chosen_episodes(tmp_path: Path) -> None:
             InputError, match=f"{count + 1} pairs were asked for, the demonstrations have {count}"
         ):
             drawn(whole, count + 1, 0, episodes)
+        with pytest.raises(InputError, match="1 pairs were asked for, the demonstrations have 0"):
+            drawn(whole, 1, 0, np.arange(0))
+        with pytest.raises(InputError, match="there are no episodes to take steps of"):
+            edit.thinned(whole, 2, np.arange(0))

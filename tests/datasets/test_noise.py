@@ -83,7 +83,7 @@ def test_noise_of_a_learner_that_is_hardly_trained_is_a_warning(caplog: pytest.L
     ],
 )
 def test_an_invalid_covariance_is_refused(size: str) -> None:
-    with pytest.raises(InputError, match="covariance"):
+    with pytest.raises(InputError, match=r"covariance .*: wanted .* with eigenvalues from 0 to 100"):
         ActionNoise(f"gaussian:{size}", BOX, 1)
 
 

@@ -245,6 +245,8 @@ def test_pieces_of_an_episode_that_does_not_say_how_it_ended_are_refused(tmp_pat
         pieces = [trajectory(2, 1), trajectory(1, 1, truncated=False)]
         with pytest.raises(InputError, match="neither terminated nor truncated"):
             writer.append_pieces(pieces)
+        with pytest.raises(InputError, match="an episode needs at least one piece, got none"):
+            writer.append_pieces([])
     with DemoReader(tmp_path / "demos.h5") as reader:
         assert len(reader) == 1
 
