@@ -135,8 +135,10 @@ class _Watched:
     def until(self, steps: int, seeds: Iterable[int]) -> Iterator[int]:
         """Seeds while fewer than `steps` steps are recorded or in unfinished episodes.
 
-        Every episode that was begun is played to its end and recorded. The decision to begin another depends only on
-        the past, so by Wald's identity means over episodes are unbiased; cutting at `steps` would lose long episodes.
+        Every episode that was begun is played to its end and recorded; cutting at `steps` would lose long episodes. The
+        decision to begin another depends only on the past, so by Wald's identity the sum over episodes is expected to
+        be the mean times the expected number of episodes. Long ones still end a collection earlier: for few episodes
+        their share is a little too large.
         """
         for seed in seeds:
             if self._steps >= steps:

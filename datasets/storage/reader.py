@@ -71,7 +71,8 @@ class DemoReader:
         return DemoReader, (self.paths,)
 
     def refresh(self) -> None:
-        """Include the episodes that were appended since the last call."""
+        """Include the episodes that the writer whose open file this is has appended since the last call. A file that
+        another process records must be opened anew."""
         with damaged(self.paths[0], "it", self._files[0]):
             self._join([read_table(file) for file in self._files])
 
