@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from imitate.datasets.storage.layout import MOST_FAILED
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.schema import DemoInfo
 from imitate.datasets.storage.writer import DemoWriter
@@ -45,9 +46,13 @@ def save(
 
 
 def _save(
-    out: str | Path, info: DemoInfo, episodes: Iterable[Iterable[Trajectory]], expert_actions: bool
+    out: str | Path,
+    info: DemoInfo,
+    episodes: Iterable[Iterable[Trajectory]],
+    expert_actions: bool,
+    failed: Sequence[int] = (),
 ) -> None:
-    """As `save`, for episodes in pieces."""
+    """As `save`, for episodes in pieces, and the seeds of those that failed."""
     out = Path(out)
     if out.exists():
         raise InputError(f"{out} exists already: choose another name")
@@ -62,6 +67,8 @@ def _save(
         ):
             for pieces in chain(first, episodes):
                 writer.append_pieces(pieces)
+            for seed in failed:
+                writer.fail(seed)
     except FileExistsError as error:
         raise InputError(f"{out} exists already: choose another name") from error
 
@@ -69,13 +76,13 @@ def _save(
 def concat(sources: Source, out: str | Path) -> None:
     """All episodes of all files, one after another."""
     with DemoReader(sources) as reader:
-        _save_episodes(out, reader, np.arange(len(reader)), reader.info)
+        _save_all(out, reader, range(len(reader)))
 
 
 def merge(sources: Source, out: str | Path) -> None:
     """As `concat`, but an episode that several files have (equal to the bit, with its texts) is kept only once."""
     with DemoReader(sources) as reader:
-        _save_episodes(out, reader, np.array(list(_once(reader))), reader.info)
+        _save_all(out, reader, _once(reader))
 
 
 def split(
@@ -205,12 +212,16 @@ def _save_steps(out: str | Path, reader: DemoReader, steps: Array) -> None:
     save(out, info, _pieces(reader, steps), expert_actions=reader.has_expert_actions)
 
 
-def _save_episodes(
-    out: str | Path, reader: DemoReader, episodes: Array, info: DemoInfo | None = None
-) -> None:
+def _save_episodes(out: str | Path, reader: DemoReader, episodes: Array) -> None:
     # A part of a collection is not a collection, since it lacks seeds.
-    info = replace(reader.info, seed=None) if info is None else info
+    info = replace(reader.info, seed=None)
     _save(out, info, (reader.pieces(int(number)) for number in episodes), reader.has_expert_actions)
+
+
+def _save_all(out: str | Path, reader: DemoReader, episodes: Iterable[int]) -> None:
+    # Of more failures than a file lists, the last are left out.
+    failed = list(dict.fromkeys(reader.failed_seeds))[:MOST_FAILED]
+    _save(out, reader.info, map(reader.pieces, episodes), reader.has_expert_actions, failed)
 
 
 def _once(reader: DemoReader) -> Iterator[int]:

@@ -114,6 +114,19 @@ def test_merge_and_concat(folder: Path, tmp_path_factory: pytest.TempPathFactory
     assert validate(out / "merged.h5") == []
 
 
+def test_seeds_that_failed_are_kept(tmp_path: Path) -> None:
+    """Otherwise `collect --resume` would play them again."""
+    for name, seed in (("a", 1), ("b", 2)):
+        with DemoWriter(tmp_path / f"{name}.h5", replace(INFO, seed=0)) as writer:
+            writer.append(trajectory(1, seed))
+            writer.fail(10 + seed)
+    sources = [tmp_path / "a.h5", tmp_path / "b.h5", tmp_path / "b.h5"]
+    for put_together in (edit.merge, edit.concat):
+        put_together(sources, tmp_path / put_together.__name__)
+        with DemoReader(tmp_path / put_together.__name__) as reader:
+            assert reader.failed_seeds == [11, 12]
+
+
 def test_merge_keeps_episodes_that_differ_in_their_texts_states_or_end(tmp_path: Path) -> None:
     info = replace(INFO, has_texts=True, state_size=1)
     one = trajectory(3, 7, states=np.zeros((3, 1)), terminated=True, truncated=False)
