@@ -22,7 +22,7 @@ import safetensors
 from safetensors.numpy import save
 
 from imitate.datasets.storage.damage import damaged
-from imitate.datasets.storage.layout import LIBVER, create
+from imitate.datasets.storage.layout import FAILED, LIBVER, create
 from imitate.datasets.storage.schema import DemoInfo, info_from_plain, info_to_plain
 from imitate.envs.spaces import Array
 from imitate.errors import InputError, one_line
@@ -61,9 +61,11 @@ class Savepoint:
             )
             arrays[name] = np.array(chunks[:number], np.int64).reshape(-1, 3)
         facts = {"rows": json.dumps(dict(rows)), "info": self._info, "boot": _boot()}
+        table = self._file["episodes"]
         facts |= {
             "inode": str(os.fstat(handle).st_ino),
-            "table": _digest(self._file["episodes"], rows["episodes"]),
+            "table": _digest(table, rows["episodes"]),
+            FAILED: json.dumps(table.attrs[FAILED].tolist()),
         }
         fresh = _fresh(self._path)
         with fresh.open("wb") as file:
@@ -163,8 +165,11 @@ def _recover(path: Path) -> int:
         with h5py.File(temporary, "r+", libver=LIBVER) as new:
             for name, column in new.items():
                 _restore(column, int(rows[name]), chunks[name], chunks.get(f"{name}/last"), old)
-            if _digest(new["episodes"], len(new["episodes"])) != facts["table"]:
+            table = new["episodes"]
+            if _digest(table, len(table)) != facts["table"]:
                 raise InputError(f"what it describes is not in {path}; remove it")
+            if FAILED in facts:  # older ones do not say
+                table.attrs.modify(FAILED, np.array(json.loads(facts[FAILED]), np.int64))
     savepoint_of(path).unlink()
     return int(rows["episodes"])
 

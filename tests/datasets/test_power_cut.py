@@ -219,6 +219,7 @@ def cut(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for seed in range(30):
             writer.append(trajectory(50, seed))
             if seed == 19:
+                writer.fail(31)
                 writer.sync()
         writer.flush()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -239,7 +240,7 @@ def test_repair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert "restored 20 episodes" in capsys.readouterr().out
     assert validate(path) == []
     with DemoReader(path) as reader:
-        assert reader.info == INFO
+        assert (reader.info, reader.failed_seeds) == (INFO, [31])
         assert_same(reader[19], trajectory(50, 19))
     assert main(["data", "repair", str(path)]) == 2
     assert "nothing to restore" in capsys.readouterr().err
