@@ -90,8 +90,10 @@ class Joined:
         return as_flags(self.take(rows).reshape(-1), self._columns[0].member.removesuffix(".npy"))
 
     def all(self) -> Array:
+        """All rows (rows,) of a single column of numbers."""
+        self.require(self.rows)
         with self.opened():
-            return self.take(self.rows)
+            return self.take(self.rows).reshape(-1)
 
     def require(self, rows: int) -> None:
         """Raise InputError unless it has one number for each of `rows` rows."""

@@ -230,6 +230,6 @@ def _as_wide_as(episodes: Iterator[Episode]) -> tuple[Space | None, Space]:
         for taken in (piece.actions, piece.labels):
             low, high = np.minimum(low, taken.min(0)), np.maximum(high, taken.max(0))
     observation = None if obs.names else wide(obs, first.obs.shape[1:])
-    if actions.kind in "iu":
+    if actions.kind in "biu":
         return observation, spaces.Discrete(int(np.max(high)) + 1)
     return observation, spaces.Box(low, high, dtype=actions)

@@ -217,6 +217,15 @@ def test_old_files_of_imitation_are_read_without_the_pickles_in_them(
         assert reader.table["terminated"].tolist() == [True, False]
 
 
+def test_columns_of_one_and_actions_that_are_true_or_false(tmp_path: Path) -> None:
+    numbers, actions = {"lengths": np.array([[2]]), "seeds": np.array([[7]])}, np.array([True, False])
+    np.savez(tmp_path / "a.npz", obs=np.zeros((3, 1)), actions=actions, **numbers)
+    convert(tmp_path / "a.npz", tmp_path / "b.h5", env_id="Nowhere-v0")
+    with DemoReader(tmp_path / "b.h5") as reader:
+        assert reader.info.action_space == gym.spaces.Discrete(2)
+        assert (reader[0].actions.tolist(), reader[0].info["seed"]) == ([1, 0], 7)
+
+
 def test_old_observations_of_imitation_alone(tmp_path: Path) -> None:
     """Episodes of two and of three steps: `indices` has the second one's first, `terminal` a flag for each."""
     obs, indices, terminal = np.arange(7.0).repeat(4).reshape(7, 4), np.array([2]), np.array([True, False])
