@@ -15,7 +15,7 @@ from imitate.datasets.asking import Askable
 from imitate.datasets.session import Session
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.savepoint import go_on
-from imitate.datasets.storage.schema import DemoInfo
+from imitate.datasets.storage.schema import DemoInfo, info_from_plain, info_to_plain
 from imitate.datasets.storage.writer import DemoWriter
 from imitate.datasets.trajectory import Policy
 from imitate.envs.seeds import episode_seeds
@@ -162,6 +162,7 @@ def _part(episodes: int | None, steps: int | None, shard: tuple[int, int]) -> tu
 
 def check_same(out: Path, old: DemoInfo, new: DemoInfo) -> None:
     """Raise InputError unless a file with `old` can be resumed with the settings `new`."""
+    new = info_from_plain(info_to_plain(new), out)  # as a file has it: a tuple in env_kwargs is a list
     for name in _SAME_WHEN_RESUMED:
         was, now = getattr(old, name), getattr(new, name)
         same = bare_id(was) == bare_id(now) if name == "env_id" else was == now

@@ -149,12 +149,15 @@ def write_info(file: h5py.File, info: DemoInfo) -> None:
 
 
 def info_to_plain(info: DemoInfo) -> dict[str, Any]:
-    """`info` as text and numbers, by attribute; NaN and -1 stand for an unknown return and seed."""
+    """`info` as text and numbers, by attribute; NaN and -1 stand for an unknown return and seed. Raises InputError for
+    env_kwargs that no reader would take."""
+    kwargs = json.dumps(dict(info.env_kwargs))
+    _check_kwargs(kwargs)
     return vars(info) | {
-        "env_kwargs": json.dumps(dict(info.env_kwargs)),
+        "env_kwargs": kwargs,
         "observation_space": json.dumps(space_to_json(info.observation_space)),
         "action_space": json.dumps(space_to_json(info.action_space)),
-        "expert_return": np.nan if info.expert_return is None else info.expert_return,
+        "expert_return": np.nan if info.expert_return is None else float(info.expert_return),
         "seed": -1 if info.seed is None else info.seed,
         "fps": float(info.fps),
         "versions": json.dumps(dict(info.versions)),
@@ -203,8 +206,7 @@ def _info(read: _Read) -> DemoInfo:
             raise InputError(f"attribute {name!r} is the JSON of a {type(value).__name__}, wanted an object")
         return value
 
-    if len(read("env_kwargs", str)) > LONGEST_KWARGS:
-        raise InputError(f"its env_kwargs have more than {LONGEST_KWARGS} characters; shorten them")
+    _check_kwargs(read("env_kwargs", str))
     expert_return, seed = read("expert_return", float), read("seed", int)
     return DemoInfo(
         env_id=read("env_id", str),
@@ -228,6 +230,11 @@ def _info(read: _Read) -> DemoInfo:
         fps=read("fps", float, 0.0),
         versions={str(name): str(version) for name, version in plain("versions").items()},
     )
+
+
+def _check_kwargs(text: str) -> None:
+    if len(text) > LONGEST_KWARGS:
+        raise InputError(f"its env_kwargs have more than {LONGEST_KWARGS} characters; shorten them")
 
 
 def common_info(infos: Sequence[tuple[str, DemoInfo]]) -> DemoInfo:

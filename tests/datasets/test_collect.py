@@ -241,7 +241,7 @@ def test_resuming_what_is_complete_or_absent(tmp_path: Path) -> None:
 def test_resuming_under_the_name_with_its_module(tmp_path: Path) -> None:
     path = tmp_path / "demos.h5"
     envs = counting_envs(2)
-    info = replace(info_of(envs, seed=1), env_id="Counting-v0")
+    info = replace(info_of(envs, seed=1), env_id="Counting-v0", env_kwargs={"size": (3, 4)})
     collect(Cycling(), envs, path, info, episodes=5).close()
     named = replace(info, env_id="counting:Counting-v0")
     with collect(Cycling(), envs, path, named, episodes=6, resume=True) as demos:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def test_info_round_trip(tmp_path: Path) -> None:
         expert="zoo:sac/Pendulum-v1",
         expert_sha256="ab" * 32,
         normalisation_sha256="cd" * 32,
-        expert_return=-150.5,
+        expert_return=-150,  # a whole number made a file that no reader took
         deterministic=False,
         noise="gaussian:0.1",
         seed=3,
@@ -249,6 +250,12 @@ def test_pieces_of_an_episode_that_does_not_say_how_it_ended_are_refused(tmp_pat
             writer.append_pieces([])
     with DemoReader(tmp_path / "demos.h5") as reader:
         assert len(reader) == 1
+
+
+def test_keywords_that_no_reader_would_take_are_not_written(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="env_kwargs have more than 16384 characters; shorten them"):
+        DemoWriter(tmp_path / "demos.h5", replace(INFO, env_kwargs={"map": "x" * 20_000}))
+    assert not list(tmp_path.iterdir())
 
 
 def test_lists_and_a_dict_of_arrays_are_taken(tmp_path: Path) -> None:
