@@ -249,8 +249,12 @@ def _reason(error: Exception) -> str:
     if status == 403:
         return "the token may not write there (403): check the name, or use a token with write access"
     if _unreachable(error):
-        return f"{_endpoint() or 'the hub'} can't be reached; check the network"
+        return _unreached()
     return f"{one_line(error)[:200]}; check the name and the network"
+
+
+def _unreached() -> str:
+    return f"{_endpoint() or 'the hub'} can't be reached; check the network"
 
 
 def _unreachable(error: Exception) -> bool:
@@ -273,6 +277,5 @@ def _fetching(name: str) -> Iterator[None]:
             "`hf auth login` stores a token, or set HF_TOKEN"
         ) from error
     except Exception as error:  # the hub's own errors, or its HTTP client's
-        raise InputError(
-            f"hub:{name} can't be fetched: {one_line(error)[:160]}; check the name and the network"
-        ) from error
+        reason = _unreached() if _unreachable(error) else f"{one_line(error)[:160]}; check the name"
+        raise InputError(f"hub:{name} can't be fetched: {reason}") from error

@@ -123,7 +123,7 @@ def test_an_agent_of_which_others_fetched_a_part_is_not_loaded_without_a_network
     refs.mkdir(exist_ok=True)
     (refs / "main").write_text(sha)
     monkeypatch.setattr("huggingface_hub.HfApi.repo_info", unreachable)
-    with pytest.raises(InputError, match="can't be fetched"):
+    with pytest.raises(InputError, match=r"can't be fetched: http.* can't be reached; check the network$"):
         load_expert("hub:org/a2c-CartPole-v1")
 
 
