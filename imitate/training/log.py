@@ -48,13 +48,13 @@ class Log:
 
 @contextmanager
 def opened(out: Path, sizes: tuple[int, int], step: int) -> Iterator[Log]:
-    """The log of a run's folder. What was written after these sizes, or shown after this step, is dropped."""
+    """The log of a run's folder. What was written after these sizes, or shown from this step on, is dropped."""
     from torch.utils.tensorboard import SummaryWriter
 
     with (
         continued(out / "metrics.jsonl", sizes[0]) as metrics,
         continued(out / "evaluations.jsonl", sizes[1]) as evaluations,
-        SummaryWriter(str(out), purge_step=step or None) as board,
+        SummaryWriter(str(out), purge_step=step) as board,
     ):
         yield Log(metrics, evaluations, board)
 

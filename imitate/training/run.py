@@ -149,7 +149,8 @@ class Run:
         """
         keep_freed_memory()
         sizes = self.account.metrics_bytes, self.account.evaluations_bytes
-        with opened(self.out, sizes, self.spent) as self._log, interruptible() as caught:
+        step = self._axis + 1 if self.account.iterations else 0
+        with opened(self.out, sizes, step) as self._log, interruptible() as caught:
             try:
                 finished = self._drive(caught)
             except FloatingPointError as error:
@@ -225,7 +226,8 @@ class Run:
         self._first = None
         self._idle = 0 if self.learner.env_steps > before else self._idle + 1
         account.iterations += 1
-        account.episode_steps = metrics.get("train_length", account.episode_steps)
+        if math.isfinite(length := metrics.get("train_length", math.nan)):
+            account.episode_steps = length
         counts = {
             "iteration": account.iterations,
             "budget_steps": self.spent,
@@ -296,7 +298,7 @@ class Run:
         if evaluation.distance is not None:
             row["distance"] = shown["distance"] = evaluation.distance
         append(self._log.evaluations, row)
-        self._log.show({f"validation/{name}": value for name, value in shown.items()}, self.spent)
+        self._log.show({f"validation/{name}": value for name, value in shown.items()}, self._axis)
 
     def _checkpoint_is_due(self) -> bool:
         """After `checkpoint_every` and a few episodes; if no episode has ended yet, after ten times as many steps."""

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from counter import Counter, counter
 from gymnasium import spaces
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from imitate.datasets.evaluation import Evaluation
 from imitate.errors import InputError
@@ -146,13 +147,93 @@ def test_a_run_leaves_alone_signals_that_are_not_handled_in_python(
 
 def interrupted(folder: Path) -> None:
     """A run of 30 steps with a checkpoint."""
-    learner = counter()
+    learner = counter(5.0)
 
     def interrupt(_spent: int, _metrics: dict[str, float]) -> None:
         if learner.env_steps == 30:
             signal.raise_signal(signal.SIGINT)
 
     Run(learner, folder, budget=100, progress=interrupt).finish()
+
+
+def curves(folder: Path) -> dict[str, list[int]]:
+    """The steps of TensorBoard's points."""
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    return {name: [point.step for point in events.Scalars(name)] for name in events.Tags()["scalars"]}
+
+
+def killed_after(folder: Path, steps: int, checkpoint: Checkpoint | None = None) -> None:
+    """A run of 100 steps that begins or goes on, and is killed after so many without another checkpoint."""
+    learner = counter(5.0)
+
+    def kill(_spent: int, _metrics: dict[str, float]) -> None:
+        if learner.env_steps == steps:
+            raise KeyboardInterrupt
+
+    with contextlib.suppress(KeyboardInterrupt):
+        Run(
+            learner,
+            folder,
+            budget=100,
+            checkpoint=checkpoint,
+            progress=kill,
+            snapshot=lambda *_: {"look": 1.0},
+        ).finish()
+
+
+def test_a_resumed_run_shows_each_point_once(tmp_path: Path) -> None:
+    """It goes on behind its checkpoint, after 30 steps, or from the beginning."""
+    killed_after(tmp_path, 20)
+    assert curves(tmp_path)["look"] == [0, 10, 20]
+    interrupted(tmp_path)
+    killed_after(tmp_path, 50, Checkpoint.read(tmp_path))
+    killed_after(tmp_path, 100, Checkpoint.read(tmp_path))
+    assert curves(tmp_path) == {"train/train_length": [*range(10, 101, 10)], "look": [*range(40, 101, 10)]}
+
+
+def test_the_curves_of_an_offline_run_count_iterations(tmp_path: Path) -> None:
+    """1,000 demonstrated steps are no iterations."""
+
+    class Offline(Counter):
+        least_steps, iterations = 0, 0
+
+        @property
+        def done(self) -> bool:
+            return self.iterations == 6
+
+        def step(self, limit: int | None = None) -> dict[str, float]:  # noqa: ARG002
+            self.iterations += 1
+            return {"loss": 1.0}
+
+        def state_dict(self) -> dict[str, Any]:
+            return {"iterations": self.iterations}
+
+        def load_state_dict(self, state: dict[str, Any]) -> None:
+            self.iterations = state["iterations"]
+
+    def run(**given: Any) -> Run:
+        learner = Offline(counter().policy)
+        return Run(
+            learner, tmp_path, budget=5_000, demo_steps=1_000, validate=best_at_40, eval_every=2, **given
+        )
+
+    def interrupt(_spent: int, _metrics: dict[str, float]) -> None:
+        if first.account.iterations == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    first = run(progress=interrupt)
+    assert not first.finish()
+    assert run(checkpoint=Checkpoint.read(tmp_path)).finish()
+    assert curves(tmp_path) == {"train/loss": [1, 2, 3, 4, 5, 6], "validation/mean_return": [2, 4, 6]}
+
+
+def test_a_length_that_is_not_known_leaves_the_checkpoint_whole(tmp_path: Path) -> None:
+    """The mean of no episode is NaN, and a learner of a user's own may return it."""
+    Run(counter(float("nan")), tmp_path, budget=50, validate=best_at_40, eval_every=20, until=30).finish()
+    checkpoint = Checkpoint.read(tmp_path)
+    assert checkpoint is not None
+    assert checkpoint.account.episode_steps == 0
 
 
 def test_metrics_shorter_than_at_the_checkpoint_keep_their_whole_lines(tmp_path: Path) -> None:
