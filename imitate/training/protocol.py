@@ -81,6 +81,8 @@ def take_step(learner: Learner, limit: int, first: Mapping[str, Any] | None) -> 
     if not isinstance(metrics, dict):
         raise InputError(f"the learner's step returned a {type(metrics).__name__}, wanted a dict of numbers")
     for name, value in metrics.items():
+        if not isinstance(name, str):
+            raise InputError(f"the learner's step returned a metric of the name {name!r}, wanted a text")
         if not isinstance(value, float | int):
             raise InputError(
                 f"the learner's step returned {name} as a {type(value).__name__}, wanted a float or an int"
