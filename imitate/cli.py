@@ -65,19 +65,25 @@ def main(argv: Sequence[str] | None = None) -> int:
             elif error.filename is not None:
                 remedy = "; make room, or write to another disk" if error.errno in DISK_FULL else ""
                 said = f"can't use {error.filename}: {said}{remedy}"
-            print(f"imitate: {one_line(said)}", file=sys.stderr)
+            _say(one_line(said), error)
             return 2
         except (MemoryError, RuntimeError) as error:
-            if isinstance(error, RuntimeError) and "allocate memory" not in str(error):  # torch's MemoryError
+            # Torch raises these as its MemoryError, on a processor and on a GPU.
+            full = "allocate memory" in str(error) or "out of memory" in str(error)
+            if isinstance(error, RuntimeError) and not full:
                 raise
-            print(f"imitate: the memory is full ({one_line(error)}); ask for less", file=sys.stderr)
+            _say(f"the memory is full ({one_line(error)}); ask for less", error)
             return 2
         except KeyboardInterrupt as error:
             number = error.number if isinstance(error, _Terminated) else signal.SIGINT
-            word = "interrupted" if number == signal.SIGINT else "terminated"
-            notes = getattr(error, "__notes__", [])  # what is kept
-            print("; ".join([f"imitate: {word}", *notes]), file=sys.stderr)
+            _say("interrupted" if number == signal.SIGINT else "terminated", error)
             return 128 + number
+
+
+def _say(text: str, error: BaseException) -> None:
+    """Print an error in one line, with its notes, which say what is kept."""
+    notes = (note.removeprefix("imitate: ") for note in getattr(error, "__notes__", []))
+    print("; ".join([f"imitate: {text}", *notes]), file=sys.stderr)
 
 
 def _run(arguments: list[str]) -> int:

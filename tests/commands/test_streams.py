@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -80,6 +81,29 @@ def test_too_many_open_files(
     said = capsys.readouterr().err
     assert len(said.splitlines()) == 1
     assert "raise `ulimit -n`" in said
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            MemoryError("Unable to allocate 3 GiB"),
+            "the memory is full (Unable to allocate 3 GiB); ask for less",
+        ),
+        (RuntimeError("CUDA out of memory."), "the memory is full (CUDA out of memory.); ask for less"),
+        (OSError(errno.EIO, "", "run"), "can't use run: Input/output error"),
+    ],
+)
+def test_failures_of_the_machine_say_what_is_kept(
+    error: Exception, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def failing(_argv: list[str]) -> int:
+        error.add_note("imitate: 30 steps are kept")  # as a run does
+        raise error
+
+    monkeypatch.setattr("imitate.cli.find", lambda _: failing)
+    assert main(["train"]) == 2
+    assert capsys.readouterr().err == f"imitate: {said}; 30 steps are kept\n"
 
 
 @posix
