@@ -244,18 +244,19 @@ def as_dataclass(name: str, options: Sequence[Option]) -> type[Any]:
     return dataclasses.make_dataclass(name, [option.field() for option in options], kw_only=True)
 
 
-_MULTIPLES = {"k": 1_000, "m": 1_000_000}
+_EXPONENTS = {"k": "e3", "m": "e6"}
 
 
 def _whole(text: str) -> int:
     """The number in 20000, 20_000, 20k, 1.5M or 1e5."""
-    unit = _MULTIPLES.get(text[-1:].lower(), 1)
+    exponent = _EXPONENTS.get(text[-1:].lower())
     number = None
     try:
         number = int(text)
     except ValueError:
         with contextlib.suppress(ValueError):
-            value = float(text if unit == 1 else text[:-1]) * unit
+            # Not 1.001 * 1e6, which is 1000999.9999999999.
+            value = float(text[:-1] + exponent if exponent else text)
             number = int(value) if value.is_integer() else None
     if number is None:
         raise ValueError(f"not a whole number, such as 20000, 20k or 1e5: {text!r}")

@@ -64,7 +64,7 @@ def refused(*words: str) -> str:
             ("1e5", 100_000),
             ("1_000_000", 1_000_000),
         ],
-        *[("0.5k", 500), ("-3", -3)],
+        *[("0.5k", 500), ("1.001M", 1_001_000), ("-3", -3)],
     ],
 )
 def test_whole_numbers_are_typed_as_people_write_them(typed: str, meant: int) -> None:
