@@ -47,11 +47,11 @@ def _rows(folder: Path) -> Iterator[dict[str, Any]]:
     for parent, folders, files in os.walk(folder):
         if "config.json" not in files:
             continue
-        folders.clear()  # a run holds no other
         try:
             experiment = Experiment.read(Path(parent) / "config.json")
         except InputError:
             continue  # another program's config.json
+        folders.clear()  # a run holds no other
         yield _row(Path(parent), experiment)
 
 

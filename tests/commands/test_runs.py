@@ -23,8 +23,9 @@ def test_runs_are_listed_from_the_newest(capsys: pytest.CaptureFixture[str]) -> 
     Path("runs/second/evaluations.jsonl").write_text('{"mean_return": 12.25}\n{"mean_ret', "utf-8")
     now = time.time()
     os.utime("runs/deep/first/metrics.jsonl", (now - 7_200,) * 2)
-    Path("runs/other").mkdir()
-    Path("runs/other/config.json").write_text("[]", "utf-8")  # another program's
+    for folder in ("runs/other", "runs/deep"):
+        Path(folder).mkdir(exist_ok=True)
+        Path(folder, "config.json").write_text("[]", "utf-8")  # another program's
     capsys.readouterr()
     assert main(["runs"]) == 0
     head, *lines = capsys.readouterr().out.splitlines()
