@@ -49,7 +49,8 @@ def execute(
     resume    go on from the last checkpoint, or from the beginning if there is none
     progress  called with (steps of the budget spent, metrics) after each iteration
     snapshot  called with (steps of the budget spent, the policy), with 0 before the first iteration and after each
-    until     pause before more than so many steps of the budget are spent, to be resumed later
+    until     pause, to be resumed later, once even the shortest iteration would go past so many steps of the budget;
+              one that has begun is not cut
     go_on     the command that goes on, for messages; by default `imitate train --resume`
 
     A resumed run may have another device, backend, budget and `checkpoint_every`, and files whose folders have moved.

@@ -79,8 +79,9 @@ class Run:
     save_each         save the state after each iteration, unless it takes too much time; the store's labels are kept
                       when the run is resumed, also those after the last checkpoint
     checkpoint        resume from this one
-    until             pause once another iteration would take more than so many steps of the budget; schedules still
-                      follow the budget. The policy and a checkpoint are saved, and a later run goes on from there
+    until             pause once even the shortest iteration would go past so many steps of the budget; one that has
+                      begun is not cut, and schedules follow the budget. The policy and a checkpoint are saved, and a
+                      later run goes on from there
     resume_with       the command that resumes the run, for messages
     """
 

@@ -359,8 +359,8 @@ def test_the_time_of_snapshots_is_not_the_runs(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_paused_run_is_resumed_with_the_same_schedule(tmp_path: Path) -> None:
-    """It pauses before an update would take it past 31 steps, and keeps its policy. The learner's limit was what is
-    left of the budget, not of the pause."""
+    """It pauses before an update of the fewest steps, 2, would take it past 31, and keeps its policy. The learner's
+    limit was what is left of the budget, not of the pause."""
     limits: list[int | None] = []
 
     class Limited(Counter):
