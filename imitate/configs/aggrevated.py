@@ -51,9 +51,8 @@ class AggreVaTeDConfig(DAggerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range(self, 0, math.inf, "delta", "fqe_updates")
+        check_range(self, 0, math.inf, "beta", "delta", "fqe_updates")
         check_range(self, 0, 1, "gate")
-        check_range(self, 0, math.inf, "beta")
 
     def completed(self, discrete: bool) -> Self:
         """This config with the defaults that depend on the kind of actions filled in.

@@ -63,8 +63,7 @@ class DAggerConfig:
         check_range(self, 1, math.inf, *counts)
         check_range(self, *LOG_STD_RANGE, "log_std_init")
         check_range(self, 0, math.inf, "learning_rate")
-        check_range(self, 0, 1, "alpha_rate", "switch_probability")
-        check_range(self, 0, 1, "alpha_floor")
+        check_range(self, 0, 1, "alpha_rate", "alpha_floor", "switch_probability")
         check_ema(self.ema)
 
     def completed(self, discrete: bool) -> Self:

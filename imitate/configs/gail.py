@@ -79,15 +79,15 @@ class GAILConfig:
 
     def __post_init__(self) -> None:
         convert_fields(self)
-        check_range(self, 1, math.inf, "total_steps", "updates_per_round", "batch_size", "demo_every")
+        check_range(
+            self, 1, math.inf, "total_steps", "updates_per_round", "batch_size", "demo_pairs", "demo_every"
+        )
         check_range(self, 0, math.inf, "bc_updates", "learning_rate", "input_noise", "gradient_penalty")
         if self.reward == "airl" and (self.gradient_penalty or self.spectral_norm):
             raise InputError(
                 "AIRL's discriminator adds log-probabilities to its networks: set gradient_penalty to 0 and "
                 "spectral_norm to False (--no-spectral-norm), also where the preset has it"
             )
-        if self.demo_pairs is not None and self.demo_pairs < 1:
-            raise InputError(f"demo_pairs must be at least 1, or absent, got {self.demo_pairs}")
         if any(width < 1 for width in self.hidden):
             raise InputError(f"hidden layers need a width of at least 1, got {list(self.hidden)}")
         if self.bc_config is not None and self.ppo.head is not None:

@@ -40,6 +40,5 @@ class LOKIConfig:
 
     def __post_init__(self) -> None:
         convert_fields(self)
-        check_range(self, 1, math.inf, "total_steps")
-        check_range(self, 1, math.inf, "imitation_steps")
+        check_range(self, 1, math.inf, "total_steps", "imitation_steps")
         check_range(self, 0, 1, "guidance", "guidance_fraction")

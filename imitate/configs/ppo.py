@@ -62,8 +62,8 @@ class PPOConfig(OnPolicyConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range(self, 1, math.inf, "num_steps", "num_epochs", "batch_size")
-        optional = [name for name in ("target_kl", "rpo_alpha_final") if getattr(self, name) is not None]
-        check_range(self, 0, math.inf, "clip_coef", "vf_coef", "value_warmup", "rpo_alpha", *optional)
+        names = ("clip_coef", "vf_coef", "value_warmup", "rpo_alpha", "rpo_alpha_final", "target_kl")
+        check_range(self, 0, math.inf, *names)
         check_range(self, 0, 1, "gae_lambda")
         if self.rpo_in_rollout and not self.perturbs:
             raise InputError(

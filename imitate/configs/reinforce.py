@@ -43,6 +43,5 @@ class REINFORCEConfig(OnPolicyConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range(self, 1, math.inf, "num_episodes", "baseline_epochs", "baseline_batch_size")
+        check_range(self, 1, math.inf, "num_episodes", "batch_size", "baseline_epochs", "baseline_batch_size")
         check_range(self, 0, math.inf, "baseline_learning_rate")
-        check_range(self, 1, math.inf, "batch_size")

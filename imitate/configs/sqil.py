@@ -37,7 +37,7 @@ class SQILConfig:
 
     def __post_init__(self) -> None:
         convert_fields(self)
-        check_range(self, 1, math.inf, "demo_every")
+        check_range(self, 1, math.inf, "total_steps", "demo_every")
         if min(self.dqn.batch_size, self.sac.batch_size) < 2 or self.dqn.prioritized:
             raise InputError("half of a batch are demonstrations: batch_size at least 2, not prioritized")
         if self.sac.least_reward is not None:

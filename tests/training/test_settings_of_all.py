@@ -41,6 +41,14 @@ def test_the_gaussian_policies_are_all_there() -> None:
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_run_without_a_step_is_refused(name: str) -> None:
+    config = ALGORITHMS[name].config
+    if "total_steps" in {field.name for field in dataclasses.fields(config)}:
+        with pytest.raises(InputError, match="total_steps must be at least 1, got 0"):
+            config(total_steps=0)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
 def test_without_a_preset_python_and_the_command_line_have_the_same_settings(name: str) -> None:
     run = Experiment.preset(name, "Swimmer-v5")
     own = {"total_steps": run.budget} if "total_steps" in run.hyperparameters else {}
