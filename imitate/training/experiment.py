@@ -9,7 +9,7 @@ import dataclasses
 import json
 import os
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -137,11 +137,7 @@ class Experiment:
 
         Raises InputError as `create` does.
         """
-        for name in run:
-            if name not in _SETTINGS:
-                own = name in _fields(self.algorithm)
-                hint = f": give hyperparameters={{{name!r}: ...}}" if own else did_you_mean(name, _SETTINGS)
-                raise InputError(f"a run has no setting {name!r}{hint}")
+        _check_settings(self.algorithm, run)
         new = dataclasses.replace(self, **run)
         if not isinstance(hyperparameters, Mapping | None):
             kind = type(hyperparameters).__name__
@@ -172,9 +168,10 @@ class Experiment:
         if path.suffix != ".toml":
             experiment = read_json(path, cls)
         else:
+            data = read_toml(path)
             try:
-                experiment = msgspec.convert(_over_preset(read_toml(path)), cls)
-            except msgspec.ValidationError as error:
+                experiment = msgspec.convert(_over_preset(data), cls)
+            except (msgspec.ValidationError, InputError) as error:
                 raise InputError(f"{path} does not describe a run: {one_line(error)}; correct it") from error
         return experiment._with_paths(path.parent, lambda name: str(path.parent / name))
 
@@ -266,11 +263,21 @@ class Experiment:
 _SETTINGS = [field.name for field in dataclasses.fields(Experiment)]
 
 
+def _check_settings(algorithm: str, names: Iterable[str]) -> None:
+    """Raise InputError for a name that is no setting of a run."""
+    for name in names:
+        if name not in _SETTINGS:
+            own = name in _fields(algorithm)
+            hint = f": give hyperparameters={{{name!r}: ...}}" if own else did_you_mean(name, _SETTINGS)
+            raise InputError(f"a run has no setting {name!r}{hint}")
+
+
 def _over_preset(data: dict[str, Any]) -> dict[str, Any]:
     """A run's settings over its preset, where `total_steps` follows the budget."""
     algorithm, env_id = data.get("algorithm"), data.get("env_id")
     if not isinstance(algorithm, str) or not isinstance(env_id, str):
         return data  # which is no run
+    _check_settings(algorithm, data)
     preset = dataclasses.asdict(Experiment.preset(algorithm, env_id))
     if preset["hyperparameters"].get("total_steps") == preset["budget"]:
         preset["hyperparameters"]["total_steps"] = data.get("budget", preset["budget"])

@@ -68,6 +68,14 @@ def test_toml_holds_what_differs_from_the_preset(tmp_path: Path) -> None:
     assert again == gail
 
 
+def test_a_name_in_toml_that_is_no_setting_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """It would be ignored: here the step size belongs in [hyperparameters]."""
+    text = 'algorithm = "ppo"\nenv_id = "CartPole-v1"\nlearning_rate = 0.1\n'
+    Path("ppo.toml").write_text(text, "utf-8")
+    said = refused(capsys, "train", "--config", "ppo.toml", "--out", "o")
+    assert "ppo.toml does not describe a run: a run has no setting 'learning_rate'" in said
+
+
 @pytest.mark.parametrize("way", ["--config", "--resume"])
 def test_a_module_that_a_config_names_is_not_imported(capsys: pytest.CaptureFixture[str], way: str) -> None:
     Path("payload.py").write_text("raise SystemExit('the payload ran')", "utf-8")
