@@ -115,12 +115,12 @@ def described(base: Experiment, line: CommandLine, name: str, summary: str, own:
     settings = {each: hyperparameters.pop(each) for each in names & hyperparameters.keys()}
     if ignored := sorted(_ignored(base.algorithm) & settings.keys()):
         raise InputError(f"{base.algorithm} makes no use of {dashed(ignored[0])}: leave it out")
-    if "alpha_rate" in hyperparameters:
-        schedule = hyperparameters.get("alpha_schedule", base.hyperparameters["alpha_schedule"])
-        if schedule == "inverse":
-            raise InputError(
-                "--alpha-rate has no effect on the inverse schedule, which has no rate: leave it out"
-            )
+    # A learner of one's own may have no schedule.
+    schedule = (base.hyperparameters | hyperparameters).get("alpha_schedule")
+    if "alpha_rate" in hyperparameters and schedule == "inverse":
+        raise InputError(
+            "--alpha-rate has no effect on the inverse schedule, which has no rate: leave it out"
+        )
     run = {each: settings[each] for each in SETTINGS if each in settings}
     if "env" in run:
         run["env_id"] = run.pop("env")
@@ -128,13 +128,21 @@ def described(base: Experiment, line: CommandLine, name: str, summary: str, own:
         run["expert"], *others = run["expert"]
         run["other_experts"] = tuple(others)
     if is_person(run.get("expert", base.expert)):  # who watches one environment
-        run |= {"num_envs": 1, "backend": "gymnasium"}
-    return Described(base.changed(hyperparameters, **run), hyperparameters, settings)
+        run = {"num_envs": 1, "backend": "gymnasium"} | run
+    experiment = base.changed(hyperparameters, **run)
+    if run.get("demo_episodes") and experiment.demos is None:
+        raise InputError("--demo-episodes is of demonstrations, and there are none: add --demos FILE")
+    return Described(experiment, hyperparameters, settings)
 
 
 def _chosen(config: Any, inner: str, line: CommandLine, general: Sequence[str]) -> list[Option]:
-    """The options of a config; if its field `inner` names one of several nested configs, without the others."""
+    """The options of a config; if its field `inner` names one of several nested configs, without the others.
+
+    The total_steps of nested configs are left out, since they follow its own.
+    """
     options = options_of_config(config)
+    if any(each.name == "total_steps" for each in options):
+        options = [_without_steps(each) for each in options]
     if clash := {each.name for each in options} & {*general}:
         kind = type(config).__name__
         raise InputError(f"{kind} has {min(clash)!r}, which is an option of every run: give it another name")
@@ -142,6 +150,12 @@ def _chosen(config: Any, inner: str, line: CommandLine, general: Sequence[str]) 
         return options
     chosen = line.value(f"--{inner}") or getattr(config, inner)
     return [each for each in options if not each.parts or each.name == chosen]
+
+
+def _without_steps(option: Option) -> Option:
+    return dataclasses.replace(
+        option, parts=tuple(each for each in option.parts if each.name != "total_steps")
+    )
 
 
 def _useful(options: list[Option], base: Experiment) -> list[Option]:
@@ -165,7 +179,7 @@ def _useful(options: list[Option], base: Experiment) -> list[Option]:
 _BELONGS = {
     "demos": ("demo_episodes", "validate_by"),
     "expert": ("vecnormalize", "measure", "remeasure"),
-    "envs": ("num_envs", "backend"),
+    "envs": ("num_envs", "backend", "episodic_life", "clip_rewards"),
 }
 """Options of a run that matter only to an algorithm with this need."""
 

@@ -87,6 +87,8 @@ def show(
         measure: measure its return over 20 episodes, unless cached
         remeasure: measure it again
     """
+    if remeasure and not measure:
+        raise InputError("--no-measure and --remeasure contradict each other: give one of them")
     source = _loaded(spec, env, env_kwargs, vecnormalize)
     if source.runnable and measure:
         source.measure(remeasure=remeasure)

@@ -79,6 +79,8 @@ def train(argv: list[str]) -> int:
     if line.has("--resume"):
         return _resume(line)
     config = line.value("--config")
+    if config is None and line.has("--config"):
+        raise InputError("--config lacks its value: the config.json of a run, or settings as TOML")
     if config is not None:
         base = Experiment.read(config)
         if named not in (None, base.algorithm):

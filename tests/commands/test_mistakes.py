@@ -132,6 +132,27 @@ MISTAKES = {
         "train bc --env CartPole-v1 --demos demos.h5 --num-envs 4 --out o",
         "bc makes no use of --num-envs",
     ),
+    "a game's lives without a game": (
+        "train bc --env CartPole-v1 --demos demos.h5 --episodic-life --out o",
+        "bc makes no use of --episodic-life",
+    ),
+    "episodes of no demonstrations": (
+        "train sac --env Pendulum-v1 --demo-episodes 3 --out o",
+        "--demo-episodes is of demonstrations, and there are none: add --demos FILE",
+    ),
+    "several environments before a person": (
+        "train dagger --env CartPole-v1 --expert human --num-envs 4 --out o",
+        "num_envs must be 1 and backend gymnasium, got 4 and gymnasium",
+    ),
+    "steps that follow the budget": (
+        "train gail --env CartPole-v1 --demos demos.h5 --ppo.total-steps 9 --out o",
+        "unknown option --ppo.total-steps",
+    ),
+    "no config": ("train ppo --env CartPole-v1 --out o --config", "--config lacks its value"),
+    "an expert that is and is not measured": (
+        "expert show CartPole-v1:ppo --no-measure --remeasure",
+        "--no-measure and --remeasure contradict each other",
+    ),
     "an expert's statistics without an expert": (
         "train ppo --env CartPole-v1 --vecnormalize none --out o",
         "ppo makes no use of --vecnormalize",

@@ -130,6 +130,12 @@ def test_a_learner_of_ones_own_is_trained_measured_and_repeated() -> None:
     assert main(["train", own, "--resume", "run"]) == 0
 
 
+def test_settings_of_ones_own_may_have_a_name_of_daggers(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("rated.py").write_text(OWN.replace("strength", "alpha_rate"), "utf-8")
+    own = ("train", "rated:Mine", "--env", "CartPole-v1", "--alpha-rate", "0.2")
+    assert "a budget of 1 steps is too small" in refused(capsys, *own, "--budget", "1", "--out", "o")
+
+
 def test_settings_of_ones_own_do_not_take_the_name_of_a_runs_option(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
