@@ -26,6 +26,7 @@ from imitate.envs.answers import Checked
 from imitate.envs.atari import protocol
 from imitate.envs.make import make_env, stacked_frames
 from imitate.envs.seeds import check_seed, episode_seeds
+from imitate.envs.trust import trust
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts import load_expert
@@ -96,6 +97,7 @@ def command(
         mapping = key_map(made, env, keys)
         policy = None
         if intervene is not None:
+            trust(intervene)
             policy = load_expert(intervene, env_id=env, env_kwargs=env_kwargs)
             check_expert(policy, intervene, env, env_kwargs or {})
         played = _played(out, info) if resume and out.exists() else 0

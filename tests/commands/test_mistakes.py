@@ -30,6 +30,10 @@ MISTAKES = {
         "train ppo --env CartPole-v1 --max-episode-steps 9 --out o",
         '{"max_episode_steps": 1000}',
     ),
+    "module of a player": (
+        "collect human --env CartPole-v1 --intervene nowhere:make --out o.h5",
+        "module 'nowhere'",
+    ),
     "algorithm": ("train pppo --env CartPole-v1 --out o", "did you mean 'ppo'"),
     "no algorithm": ("train --env CartPole-v1", "which algorithm"),
     "expert": ("collect CartPole-v7 --episodes 1 --out o.h5", "did you mean 'CartPole-v1"),
