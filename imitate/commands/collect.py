@@ -118,6 +118,8 @@ def command(
     for name, count in (("--num-envs", num_envs), ("--shards", shards)):
         if count is not None and not 1 <= count <= MOST_ENVS:
             raise InputError(f"{name} must be in [1, {MOST_ENVS}], got {count}")
+    if shards is not None and episodes is not None and shards > episodes:
+        raise InputError(f"--shards must be at most the number of episodes, {episodes}, got {shards}")
     if remeasure and not measure:
         raise InputError("--no-measure and --remeasure contradict each other: give one of them")
     where = chosen_backend(backend, workers, address)

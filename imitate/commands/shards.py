@@ -39,13 +39,6 @@ class Order:
     shards: int
     on_failure: OnFailure = "stop"
 
-    def __post_init__(self) -> None:
-        most = self.shards if self.episodes is None else self.episodes
-        if not 1 <= self.shards <= most:
-            raise InputError(
-                f"--shards must be at least 1 and at most the number of episodes, got {self.shards}"
-            )
-
     def name(self, shard: int) -> str:
         return f"{shard:05}-of-{self.shards:05}.h5"
 
