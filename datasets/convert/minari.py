@@ -56,12 +56,12 @@ def read(path: Path, notes: Notes, obs_keys: Sequence[str] = ()) -> Iterator[Rec
         ours = metadata.get("imitate")
         info = picked.described(info_from_plain(ours, data)) if isinstance(ours, dict) else None
         labelled = bool(info and metadata.get("imitate_labels"))
-        options = {"jpeg": bool(metadata.get("jpeg_encoding", True)), "labelled": labelled}
+        jpeg = bool(metadata.get("jpeg_encoding", True))
         if layout == "hdf5":
             file = stack.enter_context(hdf5.open_hdf5(data / "main_data.hdf5"))
-            source: Any = partial(_from_hdf5, file, **options)
+            source: Any = partial(_from_hdf5, file, jpeg=jpeg, labelled=labelled)
         else:
-            source = partial(_from_arrow, data, **options)
+            source = partial(_from_arrow, data, jpeg=jpeg, labelled=labelled)
 
         def episodes() -> Iterator[Episode]:
             for number in range(count):
