@@ -235,6 +235,10 @@ class Run:
             "env_steps": self.learner.env_steps,
             "expert_queries": self.learner.expert_queries,
         }
+        if taken := sorted(counts.keys() & metrics.keys()):
+            raise InputError(
+                f"the learner's step returned {taken[0]}, which the run counts: give another name"
+            )
         append(self._log.metrics, counts | metrics)
         for name, value in metrics.items():
             if name.endswith("loss") and not math.isfinite(value):

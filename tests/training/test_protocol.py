@@ -172,6 +172,7 @@ def test_a_state_that_changes_its_form_is_refused_after_the_first_step(
         ({"length": 2, "q_loss": np.float32(1)}, "returned q_loss as a float32, wanted a float or an int"),
         ({"mean_q": np.zeros(2)}, "returned mean_q as a ndarray"),
         ({1: 0.5}, "returned a metric of the name 1, wanted a text"),
+        ({"env_steps": 7}, "returned env_steps, which the run counts: give another name"),
     ],
 )
 def test_metrics_that_are_no_numbers_are_named(returned: Any, said: str, tmp_path: Path) -> None:
