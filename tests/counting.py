@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from imitate.datasets import DemoInfo, SyncVecEnv
+from imitate.datasets import DemoInfo, DemoReader, SyncVecEnv
 
 Array = npt.NDArray[Any]
 
@@ -78,3 +79,9 @@ def stacked_envs(num_envs: int, period: int = 7, k: int = 4) -> SyncVecEnv:
 
 def info_of(envs: SyncVecEnv, **more: Any) -> DemoInfo:
     return DemoInfo("Counting-v0", envs.single_observation_space, envs.single_action_space, **more)
+
+
+def seeds_in(path: Path) -> list[int]:
+    """The seeds of the episodes in a file, in order."""
+    with DemoReader(path) as reader:
+        return sorted(reader.table["seed"].tolist())

@@ -1,10 +1,8 @@
-"""Collecting to a file: which episodes are in it, whatever interrupts."""
+"""Collecting to a file: which episodes are in it, and what it says of them."""
 
 from __future__ import annotations
 
 import json
-import signal
-import time
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -14,8 +12,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from counting import CountingEnv, Cycling, counting_envs, info_of
-from forked import Script
+from counting import CountingEnv, Cycling, counting_envs, info_of, seeds_in
 from numpy.testing import assert_allclose, assert_array_equal
 
 from imitate.cli import main
@@ -24,11 +21,6 @@ from imitate.datasets.play import RandomPolicy
 from imitate.datasets.storage.validate import describe
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import Fault
-
-
-def seeds_in(path: Path) -> list[int]:
-    with DemoReader(path) as reader:
-        return sorted(reader.table["seed"].tolist())
 
 
 def test_exactly_the_first_seeds(tmp_path: Path) -> None:
@@ -172,96 +164,6 @@ def test_noise_keeps_the_clean_actions(tmp_path: Path) -> None:
         for trajectory in reader:
             assert_array_equal(trajectory.labels, Cycling().act(trajectory.obs[:-1]))
         assert any((trajectory.labels != trajectory.actions).any() for trajectory in reader)
-
-
-class Slow(Cycling):
-    """Never ends, so that the test can interrupt it: after about half of the episodes it waits."""
-
-    calls = 0
-
-    def act(self, obs: Any, **_: Any) -> Any:
-        Slow.calls += 1
-        time.sleep(0.002 if Slow.calls < 900 else 600.0)
-        return super().act(obs)
-
-
-COLLECT = """
-import sys
-from test_collect import *
-envs = counting_envs(4, period=60)
-try:
-    collect(Slow(), envs, sys.argv[1], info_of(envs, seed=7, noise="random:0.1"), episodes=200)
-except KeyboardInterrupt:
-    sys.exit(130)
-"""
-
-
-def interrupt(path: Path, how: signal.Signals) -> int:
-    """Collect in another process until some episodes are on disk, then send it a signal."""
-    with Script(COLLECT, str(path)) as process:
-        for _ in range(10_000):
-            time.sleep(0.02)
-            if path.exists() and path.stat().st_size > 100_000 and len(seeds_in(path)) > 20:
-                break
-        process.send_signal(how)
-        return process.wait()
-
-
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_interrupted_and_resumed_is_as_if_it_had_not_been(tmp_path: Path, how: signal.Signals) -> None:
-    path, whole = tmp_path / "demos.h5", tmp_path / "whole.h5"
-    assert interrupt(path, how) == (-9 if how == signal.SIGKILL else 130)
-    assert 20 < len(seeds_in(path)) < 200
-    assert validate(path) == []
-    envs = counting_envs(4, period=60)
-    info = info_of(envs, seed=7, noise="random:0.1")
-    collect(Cycling(), envs, path, info, episodes=200, resume=True)
-    collect(Cycling(), envs, whole, info, episodes=200)
-    with DemoReader(path) as resumed, DemoReader(whole) as expected:
-        assert len(resumed) == len(expected) == 200
-        for one, other in zip(
-            np.argsort(resumed.table["seed"]), np.argsort(expected.table["seed"]), strict=True
-        ):
-            had, wanted = resumed[one], expected[other]
-            for name in ("obs", "actions", "rewards", "labels"):
-                assert_array_equal(getattr(had, name), getattr(wanted, name))
-
-
-def test_resuming_what_is_complete_or_absent(tmp_path: Path) -> None:
-    path = tmp_path / "demos.h5"
-    envs = counting_envs(2)
-    collect(Cycling(), envs, path, info_of(envs, seed=1), episodes=5, resume=True)
-    before = path.read_bytes()
-    collect(Cycling(), envs, path, info_of(envs, seed=1), episodes=5, resume=True)
-    assert path.read_bytes() == before
-    collect(Cycling(), envs, path, info_of(envs, seed=1), episodes=8, resume=True)
-    assert seeds_in(path) == sorted(islice(episode_seeds(1), 8))
-
-
-def test_resuming_under_the_name_with_its_module(tmp_path: Path) -> None:
-    path = tmp_path / "demos.h5"
-    envs = counting_envs(2)
-    info = replace(info_of(envs, seed=1), env_id="Counting-v0", env_kwargs={"size": (3, 4)})
-    collect(Cycling(), envs, path, info, episodes=5).close()
-    named = replace(info, env_id="counting:Counting-v0")
-    with collect(Cycling(), envs, path, named, episodes=6, resume=True) as demos:
-        assert len(demos) == 6
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [{"seed": 2}, {"noise": "random:0.1"}, {"deterministic": False}, {"normalisation_sha256": "ab"}],
-)
-def test_resuming_something_else_is_refused(tmp_path: Path, changed: dict[str, Any]) -> None:
-    path = tmp_path / "demos.h5"
-    envs = counting_envs(2)
-    collect(Cycling(), envs, path, info_of(envs, seed=1), episodes=5)
-    before = path.read_bytes()
-    with pytest.raises(InputError, match=next(iter(changed))):
-        collect(Cycling(), envs, path, info_of(envs, **{"seed": 1} | changed), episodes=9, resume=True)
-    with pytest.raises(InputError, match="exists already"):
-        collect(Cycling(), envs, path, info_of(envs, seed=1), episodes=9)
-    assert path.read_bytes() == before
 
 
 def test_what_was_written_is_returned_and_a_seed_can_be_given(tmp_path: Path) -> None:
