@@ -268,7 +268,7 @@ def _check_settings(algorithm: str, names: Iterable[str]) -> None:
     for name in names:
         if name not in _SETTINGS:
             own = name in _fields(algorithm)
-            hint = f": give hyperparameters={{{name!r}: ...}}" if own else did_you_mean(name, _SETTINGS)
+            hint = ": it belongs in its hyperparameters" if own else did_you_mean(name, _SETTINGS)
             raise InputError(f"a run has no setting {name!r}{hint}")
 
 

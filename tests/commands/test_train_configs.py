@@ -73,7 +73,9 @@ def test_a_name_in_toml_that_is_no_setting_is_refused(capsys: pytest.CaptureFixt
     text = 'algorithm = "ppo"\nenv_id = "CartPole-v1"\nlearning_rate = 0.1\n'
     Path("ppo.toml").write_text(text, "utf-8")
     said = refused(capsys, "train", "--config", "ppo.toml", "--out", "o")
-    assert "ppo.toml does not describe a run: a run has no setting 'learning_rate'" in said
+    assert (
+        "ppo.toml does not describe a run: a run has no setting 'learning_rate': it belongs in its " in said
+    )
 
 
 @pytest.mark.parametrize("way", ["--config", "--resume"])

@@ -157,7 +157,7 @@ def test_numbers_of_numpy_and_paths_become_plain(tmp_path: Path) -> None:
             "must be a dict such as .'gamma': 0.99., got a PPOConfig",
         ),
         ({"num_env": 2}, "a run has no setting 'num_env'; did you mean 'num_envs'"),
-        ({"gamma": 0.9}, "no setting 'gamma': give hyperparameters=.'gamma': ...."),
+        ({"gamma": 0.9}, "no setting 'gamma': it belongs in its hyperparameters"),
     ],
 )
 def test_settings_of_another_type_are_named(given: dict[str, Any], message: str) -> None:
