@@ -13,7 +13,7 @@ from imitate.datasets.storage.schema import TAGS, TEXTS
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
-__all__ = ["Heap", "episodes_by", "texts_of"]
+__all__ = ["Heap", "encoded", "episodes_by", "texts_of"]
 
 _LONGEST = 1 << 24  # bytes of a text
 
@@ -24,19 +24,11 @@ class Heap:
     def __init__(self) -> None:
         self._places: dict[bytes, tuple[int, int]] = {}
 
-    def rows(self, infos: Sequence[Mapping[str, Any]], end: int) -> dict[str, Array]:
-        """New rows of `texts` (B,), which has `end` already, and of `tags` (E,) for episodes with these `infos`.
-
-        Raises InputError for a text that is too long.
-        """
-        fresh, tags = bytearray(), np.zeros(len(infos), TAGS)
-        for tag, info in zip(tags, infos, strict=True):
-            for name in TEXTS:
-                text = _plain(info.get(name))
-                if len(text) > _LONGEST:
-                    raise InputError(
-                        f"the {name} of an episode has {len(text)} bytes, over the limit of {_LONGEST}: shorten it"
-                    )
+    def rows(self, texts: Sequence[Mapping[str, bytes]], end: int) -> dict[str, Array]:
+        """New rows of `texts` (B,), which has `end` already, and of `tags` (E,) for episodes with these `texts`."""
+        fresh, tags = bytearray(), np.zeros(len(texts), TAGS)
+        for tag, named in zip(tags, texts, strict=True):
+            for name, text in named.items():
                 key = hashlib.sha256(text).digest()
                 if text and key not in self._places:
                     self._places[key] = end + len(fresh), len(text)
@@ -47,6 +39,17 @@ class Heap:
     def forget(self) -> None:
         """Store every text again, because what was stored may be lost."""
         self._places.clear()
+
+
+def encoded(info: Mapping[str, Any]) -> dict[str, bytes]:
+    """The texts of an episode with this `info` by name. Raises InputError for one that is too long."""
+    texts = {name: _plain(info.get(name)) for name in TEXTS}
+    for name, text in texts.items():
+        if len(text) > _LONGEST:
+            raise InputError(
+                f"the {name} of an episode has {len(text)} bytes, over the limit of {_LONGEST}: shorten it"
+            )
+    return texts
 
 
 def texts_of(file: h5py.File, number: int) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import h5py
 import numpy as np
@@ -25,7 +25,7 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.savepoint import Savepoint, locked, repair, savepoint_of
 from imitate.datasets.storage.schema import DemoInfo
 from imitate.datasets.storage.superblock import SIZE, end_of_file
-from imitate.datasets.storage.texts import Heap
+from imitate.datasets.storage.texts import Heap, encoded
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.spaces import Array, lowest_actions
 from imitate.errors import InputError, one_line
@@ -64,7 +64,7 @@ class DemoWriter:
         self.info = info
         expert_actions = expert_actions and info.has_actions
         self._pending: list[dict[str, Array]] = []
-        self._infos: list[Mapping[str, Any]] = []
+        self._pending_texts: list[Mapping[str, bytes]] = []
         self._heap = Heap()
         self._pending_bytes = 0
         self._next_flush = 0.0
@@ -183,7 +183,7 @@ class DemoWriter:
         """
         rows = self._rows(trajectory)
         rows["episodes"] = episode_row(trajectory, len(trajectory), total_of(rows["rewards"]))
-        self._infos.append(trajectory.info)
+        self._pending_texts.append(self._encoded(trajectory))
         self._pending.append(rows)
         self._pending_bytes += rows["obs"].nbytes
         self.flush_due()
@@ -212,7 +212,7 @@ class DemoWriter:
                 self._write(rows)
                 length, total = length + len(piece), total + total_of(rows["rewards"])
             row = placed(episode_row(piece, length, total), before, self.info.frame_stack)
-            self._write(self._texts([piece.info]) | {"episodes": row})
+            self._write(self._texts([self._encoded(piece)]) | {"episodes": row})
         except BaseException:
             self._heap.forget()
             self._written = before  # the next episode overwrites these rows
@@ -237,9 +237,13 @@ class DemoWriter:
             rows["states"] = trajectory.states
         return {name: rows[name] for name in self._columns if name in rows}
 
-    def _texts(self, infos: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
+    def _encoded(self, trajectory: Trajectory) -> dict[str, bytes]:
+        """Its texts by name, if the file has them. Raises InputError for one that is too long."""
+        return encoded(trajectory.info) if self.info.has_texts else {}
+
+    def _texts(self, texts: Sequence[Mapping[str, bytes]]) -> dict[str, Array]:
         """New rows of `texts` and `tags`, if the file has them."""
-        return self._heap.rows(infos, self._written["texts"]) if self.info.has_texts else {}
+        return self._heap.rows(texts, self._written["texts"]) if self.info.has_texts else {}
 
     def fail(self, seed: int) -> None:
         """Record that the environment failed in the episode with this seed; the episode is not in the file.
@@ -290,7 +294,7 @@ class DemoWriter:
         pending = {name: np.concatenate([rows[name] for rows in self._pending]) for name in names}
         pending["episodes"] = placed(pending["episodes"], self._written, self.info.frame_stack)
         try:
-            self._write(self._texts(self._infos) | pending)
+            self._write(self._texts(self._pending_texts) | pending)
         except BaseException as error:
             self._heap.forget()
             if isinstance(error, InputError):  # lost: `close` must not try again
@@ -301,7 +305,7 @@ class DemoWriter:
         self._next_flush = end + min((end - begin) / _FLUSH_SHARE, _LONGEST_WAIT)
 
     def _forget_pending(self) -> None:
-        self._pending, self._infos, self._pending_bytes = [], [], 0
+        self._pending, self._pending_texts, self._pending_bytes = [], [], 0
 
     def _write(self, pending: Mapping[str, Array]) -> None:
         """Append rows to columns. Raises InputError if the disk is full."""

@@ -291,3 +291,15 @@ def test_robosuites_control_frequency_is_the_frames_a_second(rate: Any, fps: flo
     convert(lift, lift.with_name("a.h5"), obs_keys=["a"])
     with DemoReader(lift.with_name("a.h5")) as reader:
         assert reader.info.fps == fps
+
+
+def test_a_text_that_is_too_long_costs_its_own_episode_only(tmp_path: Path) -> None:
+    first, second, third = with_texts()
+    second.info["task"] = "x" * (1 << 24) + "y"
+    with DemoWriter(tmp_path / "a.h5", TEXTS) as writer:
+        writer._next_flush = np.inf  # the first one waits in memory
+        writer.append(first)
+        with pytest.raises(InputError, match="the task of an episode has 16777217 bytes, over the limit of"):
+            writer.append(second)
+        writer.append(third)
+    assert [one["task"] for one in texts(tmp_path / "a.h5")] == ["push", "pull é"]
