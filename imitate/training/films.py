@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from imitate.algorithms import find
 from imitate.envs.seeds import Stream, draw_seed
-from imitate.errors import LARGEST, check_range
+from imitate.errors import LARGEST, InputError, check_range
 from imitate.media.video import record_video, renderable_env
 from imitate.nn.policy import ActorPolicy
 from imitate.training.checkpoint import Checkpoint
@@ -15,6 +16,7 @@ from imitate.training.experiment import Experiment
 __all__ = ["Films"]
 
 _SECONDS, _WIDTH, _CRF = 60, 480, 28
+logger = logging.getLogger(__name__)
 
 
 class Films:
@@ -24,7 +26,7 @@ class Films:
     Every film is of the same episode, which serves no other purpose and is outside the budget; of a long one it shows a
     minute. A resumed run goes on after its last film, and doesn't repeat those that were made after its checkpoint.
 
-    Raises InputError if the environment can't be filmed.
+    Raises InputError if the environment can't be filmed. If a later film fails, a warning says so, and it is the last.
     """
 
     def __init__(self, experiment: Experiment, out: Path, video_every: int) -> None:
@@ -43,16 +45,20 @@ class Films:
         if position < self._due:
             return
         self._due = self._after(position)
-        record_video(
-            policy,
-            self.experiment.env_id,
-            self.folder / f"{position:08}.mp4",
-            env_kwargs=self.experiment.env_kwargs,
-            seed=draw_seed(Stream.FILMS, self.experiment.seed),
-            max_seconds=_SECONDS,
-            width=_WIDTH,
-            crf=_CRF,
-        )
+        try:
+            record_video(
+                policy,
+                self.experiment.env_id,
+                self.folder / f"{position:08}.mp4",
+                env_kwargs=self.experiment.env_kwargs,
+                seed=draw_seed(Stream.FILMS, self.experiment.seed),
+                max_seconds=_SECONDS,
+                width=_WIDTH,
+                crf=_CRF,
+            )
+        except InputError as error:  # learning doesn't depend on it
+            logger.warning("the policy is not filmed any more: %s", error)
+            self._due = LARGEST
 
     def _after(self, position: int) -> int:
         return (position // self.video_every + 1) * self.video_every

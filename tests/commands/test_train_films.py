@@ -10,6 +10,7 @@ import pytest
 from typed import PPO, refused
 
 from imitate.cli import main
+from imitate.errors import Fault
 from imitate.media.video import record_video
 
 pytestmark = pytest.mark.usefixtures("in_a_folder")
@@ -57,6 +58,24 @@ def test_a_learner_without_environments_is_filmed_by_iterations() -> None:
     clone = ["train", "bc", "--env", "CartPole-v1", "--demos", "demos.h5", "--max-epochs", "3", "--no-looks"]
     assert main([*clone, "--video-every", "2", "--out", "bc"]) == 0
     assert films("bc") == ["00000000.mp4", "00000002.mp4"]
+
+
+def test_a_film_that_fails_is_the_last_and_ends_no_run(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tried: list[str] = []
+
+    def record(policy: Any, env_id: str, out: Path, **options: Any) -> list[float]:
+        tried.append(out.name)
+        if len(tried) == 2:
+            raise Fault("CartPole-v1 raised in step 3: the display is gone")
+        return record_video(policy, env_id, out, **options)
+
+    monkeypatch.setattr("imitate.training.films.record_video", record)
+    assert main([*FILMED, "--video-every", "256", "--out", "run"]) == 0
+    assert tried == NAMES[:2]
+    assert films("run") == NAMES[:1]
+    assert "not filmed any more: CartPole-v1 raised in step 3: the display is gone" in caplog.text
 
 
 def test_mistakes_leave_no_run(capsys: pytest.CaptureFixture[str]) -> None:
