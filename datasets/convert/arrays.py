@@ -89,11 +89,18 @@ class Joined:
         """The next rows of a single column of flags."""
         return as_flags(self.take(rows).reshape(-1), self._columns[0].member.removesuffix(".npy"))
 
-    def all(self) -> Array:
-        """All rows (rows,) of a single column of numbers."""
+    def whole_numbers(self) -> Array:
+        """All rows (rows,) int64 of a single column of whole numbers. Raises InputError if one is not whole."""
         self.require(self.rows)
         with self.opened():
-            return self.take(self.rows).reshape(-1)
+            numbers = self.take(self.rows).reshape(-1)
+        with np.errstate(invalid="ignore"):
+            rounded = numbers.astype(np.int64)
+        if (wrong := rounded != numbers).any():
+            raise InputError(
+                f"{self._columns[0].member} holds {numbers[wrong.argmax()]}, wanted whole numbers: correct it"
+            )
+        return rounded
 
     def require(self, rows: int) -> None:
         """Raise InputError unless it has one number for each of `rows` rows."""

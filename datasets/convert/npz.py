@@ -63,7 +63,7 @@ def read(
         seeds = np.full(count, -1)
         if "seed" in arrays:
             arrays["seed"].require(count)
-            seeds = arrays["seed"].all()
+            seeds = arrays["seed"].whole_numbers()
         read = {name: arrays[name] for name in ("obs", *_OF_STEPS) if name in arrays}
         if "next_obs" in read and arrays["obs"].rows > steps:
             del read["next_obs"]
@@ -187,7 +187,7 @@ def _ends(arrays: Mapping[str, Joined], steps: int, most: int, notes: Notes) -> 
         given = arrays["index" if "index" in arrays else "length"]
         if given.rows > most:
             raise InputError(f"{given.rows} episodes are more than a file of its size can hold")
-        lengths = given.all().astype(np.int64)
+        lengths = given.whole_numbers()
         if "index" in arrays:
             lengths = np.diff(lengths, prepend=0, append=steps)
         if (lengths < 1).any() or lengths.sum() != steps:

@@ -68,6 +68,16 @@ def test_arrays_of_an_npz_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "wrong"), [("seeds", 3.7), ("seeds", np.nan), ("seeds", 2.0**63), ("lengths", 2.5)]
+)
+def test_a_seed_or_length_that_is_no_whole_number_is_refused(name: str, wrong: float, tmp_path: Path) -> None:
+    arrays = {"obs": np.zeros((3, 4)), "actions": np.array([0, 1, 0]), "lengths": [3.0], "seeds": [7.0]}
+    np.savez(tmp_path / "a.npz", **arrays | {name: [wrong]})
+    with pytest.raises(InputError, match=f"{name}.npy holds .*, wanted whole numbers"):
+        convert(tmp_path / "a.npz", tmp_path / "b.h5", env_id="CartPole-v1")
+
+
+@pytest.mark.parametrize(
     ("columns", "said"),
     [
         (
