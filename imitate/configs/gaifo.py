@@ -18,6 +18,8 @@ class GAIfOConfig(DACConfig):
     MAIN: ClassVar[tuple[str, ...]] = DACConfig.MAIN
     WITHOUT_ACTIONS: ClassVar[bool] = True
 
+    layer_norm: bool = False
+    """Normalise the critics' hidden layers."""
     mix_demos: bool = False
     """False, as the expert's actions are unknown: SAC learns from its own half of a batch only."""
 

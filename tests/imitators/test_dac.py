@@ -101,6 +101,15 @@ def test_half_of_a_batch_are_the_experts_and_no_reward_of_the_environment_is_use
     assert max(float(batch["returns"].abs().max()) for batch in batches) < 100
 
 
+def test_values_far_from_the_replay_are_bounded_and_were_not_without_layer_norm(tmp_path: Path) -> None:
+    for settings, bounded in ({}, True), ({"layer_norm": False}, False):
+        critics = learner_of(tmp_path, **settings).critics.online
+        near, far = (
+            float(critics.values(torch.tensor([[0.0, a]])).detach().abs().max()) for a in (1.0, 1_000.0)
+        )
+        assert (far < 10 * near) == bounded
+
+
 @pytest.mark.parametrize("mixup", [0.0, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_it_imitates(tmp_path: Path, mixup: float) -> None:
     """The expert's return is 0, random actions make -17."""
