@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -109,14 +110,19 @@ class SyncVecEnv:
                 f"SyncVecEnv takes functions that make an environment, got {env_fns!r}: give "
                 '[lambda: make_env("CartPole-v1")] * 8'
             )
-        made = [structured(make()) for make in env_fns]
-        kinds = {(kind(env.observation_space), kind(env.action_space)) for env in made}
-        if len(kinds) > 1:
-            raise InputError(f"environments side by side must have the same spaces, got {sorted(kinds)}")
+        made: list[Env] = []
+        with ExitStack() as unless_all_are_well:
+            for make in env_fns:
+                made.append(structured(make()))
+                unless_all_are_well.callback(made[-1].close)
+            kinds = {(kind(env.observation_space), kind(env.action_space)) for env in made}
+            if len(kinds) > 1:
+                raise InputError(f"environments side by side must have the same spaces, got {sorted(kinds)}")
+            check_supported(made[0].observation_space, made[0].action_space)
+            unless_all_are_well.pop_all()
         self.num_envs = len(made)
         self.single_observation_space = made[0].observation_space
         self.single_action_space = made[0].action_space
-        check_supported(self.single_observation_space, self.single_action_space)
         self._envs, self._steps = [Answering(env) for env in made], [env.step for env in made]
         self.running = np.zeros(self.num_envs, bool)
         self.seeds = np.zeros(self.num_envs, np.int64)

@@ -108,6 +108,32 @@ envs.reset([1, 2])
     assert done.stderr.count("Traceback") == (end == "raise ValueError"), done.stderr
 
 
+def test_environments_are_closed_if_they_differ_or_a_later_one_can_not_be_made() -> None:
+    closed: list[int] = []
+
+    class Told(_From3):
+        number: int
+
+        def close(self) -> None:
+            closed.append(self.number)
+
+    def told(number: int, actions: int = 2) -> Told:
+        env = Told()
+        env.number, env.action_space = number, gym.spaces.Discrete(actions)
+        return env
+
+    def absent() -> Told:
+        raise InputError("no display")
+
+    with pytest.raises(InputError, match="must have the same spaces"):
+        SyncVecEnv([lambda: told(0), lambda: told(1, actions=3)])
+    with pytest.raises(InputError, match="no display"):
+        SyncVecEnv([lambda: told(2), absent])
+    assert closed == [1, 0, 2]
+    SyncVecEnv([lambda: told(3)])
+    assert closed == [1, 0, 2]
+
+
 def test_environments_that_differ_leave_no_processes() -> None:
     before = set(active_children())
     with pytest.raises(RuntimeError, match="not equivalent") as error:
