@@ -100,8 +100,8 @@ class ActorPolicy(nn.Module):
         size = action_space.shape[0]
         self.output = nn.Linear(self.encoder.features, 2 * size if state_std else size)
         if not state_std:
-            self.log_std = nn.Parameter(torch.full((size,), float(log_std_init)))
-        self.project_()
+            low, high = LOG_STD_RANGE
+            self.log_std = nn.Parameter(torch.full((size,), min(max(float(log_std_init), low), high)))
         for name, numbers in zip(("center", "scale"), center_and_scale(action_space), strict=True):
             self.register_buffer(name, torch.as_tensor(numbers), persistent=False)
         if critic is not None:

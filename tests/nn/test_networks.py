@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from torch.distributions import Independent, Normal, TransformedDistribution
 from torch.distributions import transforms as T
 
+from imitate.configs.shared import LOG_STD_RANGE
 from imitate.errors import InputError
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Categorical, Gaussian
@@ -170,6 +171,18 @@ def test_a_log_std_beyond_its_range_is_put_back_and_moves_on() -> None:
         policy.project_()
         assert policy.log_std.max() <= 2.0
     assert policy.log_std.max() < 2.0
+
+
+def test_a_policy_is_described_without_clamping_which_would_load_torchs_compiler(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On the device `meta`, on which stored policies are described, `clamp_` imports torch._dynamo for two seconds."""
+    monkeypatch.setattr(torch.Tensor, "clamp_", None)
+    with torch.device("meta"):
+        assert ActorPolicy(OBS, BOX).log_std.is_meta
+    stds = {init: ActorPolicy(OBS, BOX, log_std_init=init).log_std.tolist() for init in (-19.0, -1.0, 9.0)}
+    low, high = LOG_STD_RANGE
+    assert stds == {-19.0: [low] * 2, -1.0: [-1.0] * 2, 9.0: [high] * 2}
 
 
 def test_one_observation_gives_one_action_and_predict_is_what_people_know() -> None:
