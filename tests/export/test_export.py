@@ -180,13 +180,14 @@ def test_torch_files_take_the_parts_of_a_dict_by_name_and_give_no_gradients(tmp_
         lambda: torch.export.load(tmp_path / "p.pt2").module(),
         lambda: torch.jit.load(tmp_path / "p.pt"),
     ):
+        loaded = load()
         parts = {"wrist": torch.from_numpy(wrist), "arm/front": torch.from_numpy(front)}
         for given in (parts, dict(reversed(parts.items()))):
-            np.testing.assert_allclose(load()(given).numpy(), wanted, rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(loaded(given).numpy(), wanted, rtol=1e-5, atol=1e-5)
         with pytest.raises((ValueError, RuntimeError), match="arm/front"):
-            load()({"wrist": parts["wrist"], "front": parts["arm/front"]})
+            loaded({"wrist": parts["wrist"], "front": parts["arm/front"]})
         with pytest.raises((RuntimeError, torch.jit.Error), match=r"dtype mismatch|in the place of bytes"):
-            load()(parts | {"wrist": parts["wrist"] / 255})
+            loaded(parts | {"wrist": parts["wrist"] / 255})
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit")
