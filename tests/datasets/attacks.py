@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import signal
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -146,7 +147,7 @@ def use(path: Path) -> str:
     return "problems" if problems else "read"
 
 
-def work(folder: Path, start: int, stop: int) -> None:
+def work(folder: Path, *numbers: int) -> None:
     import resource
 
     from imitate.datasets.storage import contain
@@ -154,8 +155,8 @@ def work(folder: Path, start: int, stop: int) -> None:
     contain.SECONDS = 1.0  # some mutants make HDF5 loop until then
     used = int(Path("/proc/self/statm").read_text("utf-8").split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + BYTES, used + BYTES))
-    path = folder / f"hostile-{start}.h5"
-    for number in range(start, stop):
+    path = folder / f"hostile-{numbers[0]}.h5"
+    for number in numbers:
         name, data = file_of(number, folder)
         path.write_bytes(data)
         signal.alarm(SECONDS)
@@ -169,18 +170,16 @@ def work(folder: Path, start: int, stop: int) -> None:
     path.unlink()
 
 
-def attack(folder: Path, start: int, stop: int) -> list[tuple[int, str, str, float]]:
+def attack(folder: Path, numbers: Sequence[int]) -> list[tuple[int, str, str, float]]:
     """(number, name, outcome, seconds) of each file. A worker that died is followed by one for the rest."""
     from forked import run
 
     results: list[tuple[int, str, str, float]] = []
-    while start < stop:
-        worker = run(WORK, str(folder), str(start), str(stop))
+    while left := numbers[len(results) :]:
+        worker = run(WORK, str(folder), *map(str, left))
         results += [tuple(json.loads(line)) for line in worker.stdout.splitlines()]  # type: ignore[misc]
-        start = results[-1][0] + 1 if worker.stdout else start
-        if start < stop:
+        if left := numbers[len(results) :]:
             died = f"crash {worker.returncode}: {worker.stderr[-300:]}"
             how = "hang" if worker.returncode == -signal.SIGALRM else died
-            results.append((start, file_of(start, folder)[0], how, 0.0))
-            start += 1
+            results.append((left[0], file_of(left[0], folder)[0], how, 0.0))
     return results

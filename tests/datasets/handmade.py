@@ -119,7 +119,7 @@ TEXTS = [
 NUMBERS = ["schema_version", "expert_return", "deterministic", "seed", "frame_stack"]
 EXTREMES = (-1, 0, 3, 2**31, 2**40, 2**62, 2**63 - 1, -(2**63))
 
-HANDMADE: dict[str, Change] = {
+SINGLE: dict[str, Change] = {
     "external storage": _column("obs", (121, 3), "f4", external=[("/etc/passwd", 0, h5py.h5f.UNLIMITED)]),
     "virtual": _virtual,
     "soft link": _instead("obs", h5py.SoftLink("/actions")),
@@ -174,16 +174,28 @@ HANDMADE: dict[str, Change] = {
     "stack of -1": _attribute("frame_stack", -1),
     "stack of 3": _attribute("frame_stack", 3),
     "schema of 3": _attribute("schema_version", 3),
-    **{f"no {name}": lambda file, name=name: file.attrs.__delitem__(name) for name in (*TEXTS, *NUMBERS)},
-    **{f"{name} is a number": _attribute(name, 3) for name in TEXTS},
-    **{f"{name} is text": _attribute(name, "three") for name in NUMBERS},
-    **{f"{name} is a fraction": _attribute(name, 0.5) for name in ("schema_version", "seed", "frame_stack")},
-    **{f"lacks {name}": lambda file, name=name: file.__delitem__(name) for name in (*COLUMNS, "episodes")},
-    **{
+}
+FAMILIES: tuple[dict[str, Change], ...] = (
+    {f"no {name}": lambda file, name=name: file.attrs.__delitem__(name) for name in (*TEXTS, *NUMBERS)},
+    {f"{name} is a number": _attribute(name, 3) for name in TEXTS},
+    {f"{name} is text": _attribute(name, "three") for name in NUMBERS},
+    {f"{name} is a fraction": _attribute(name, 0.5) for name in ("schema_version", "seed", "frame_stack")},
+    {f"lacks {name}": lambda file, name=name: file.__delitem__(name) for name in (*COLUMNS, "episodes")},
+    {
         f"{field} of {value}": _table(field, row, value)
         for row, field in enumerate(("start", "obs_start", "length"), 1)
         for value in EXTREMES
         if (field, value) not in {("length", 0), ("start", -1)}
     },
+)
+"""The same damage in several places."""
+
+HANDMADE: dict[str, Change] = SINGLE | {
+    name: change for family in FAMILIES for name, change in family.items()
 }
 """All of them are to be refused."""
+
+SAMPLE = [name for name in SINGLE if name != "bomb"] + [
+    name for family in FAMILIES for name in list(family)[::3]
+]
+"""A third of each family; the bomb takes as long as half of the others together."""
