@@ -1,4 +1,4 @@
-"""With the arguments FOLDER KIND SEED COUNT: convert mutants of every good data set in FOLDER; a line each."""
+"""With the arguments FOLDER KINDS SEED COUNT: convert mutants of every good data set in FOLDER; a line each."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 import traceback
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -68,12 +69,14 @@ def attempt(source: Path, out: Path, env_id: str | None = "Unit-v0", format: str
     return outcome + " slow" * slow + " large" * large + f" left {left}" * bool(left) + ran
 
 
-def main(folder: Path, kind: str, seed: int, count: int) -> None:
+def main(folder: Path, kinds: str, seed: int, count: int) -> None:
+    """`kinds`: bytes, twists, or both with a + between them."""
     os.chdir(folder)
     Path(f"{PLANTED}.py").write_text(f"import os\nos.mkdir({PLANTED!r})\n", "utf-8")
-    for source in sorted((folder / "good").iterdir()):
-        rng = np.random.default_rng(seed)
-        for number in range(count):
+    for index, source in enumerate(sorted((folder / "good").iterdir())):
+        # Other damage to each, since the fast test has one mutant of each.
+        rng = np.random.default_rng((seed, index))
+        for number, kind in product(range(count), kinds.split("+")):
             place = folder / f"{source.stem}-{number}"
             place.mkdir()
             print(source.stem, number, "begins", flush=True)
