@@ -31,10 +31,15 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def record(path: Path, seeds: Any, period: int) -> Path:
-    envs = counting_envs(4, period=period)
-    with DemoWriter(path, info_of(envs)) as writer:
-        for trajectory in episodes(Cycling(), envs, seeds):
-            writer.append(trajectory)
+    """Episodes as Cycling plays them in a CountingEnv, without playing."""
+    with DemoWriter(path, info_of(counting_envs(1, period=period))) as writer:
+        for seed in seeds:
+            steps = np.arange(2 + seed % period)
+            obs = np.stack([np.full_like(steps, seed), steps], axis=1).astype(np.float32)
+            actions = (seed + steps[:-1]) % 5
+            rewards = (steps[:-1] + actions / 10).astype(np.float32)
+            even = seed % 2 == 0
+            writer.append(Trajectory(obs, actions, rewards, even, not even, info={"seed": seed}))
     return path
 
 
