@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
-from forked import in_a_process
-from gymnasium import spaces
+from gymnasium import registry, spaces
 from gymnasium.envs.classic_control import CartPoleEnv
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -115,9 +115,13 @@ def test_an_environment_that_a_module_registers_is_named_by_its_module(
     known = "replayed_cart:ReplayedCart-v0"
 
     def run(*command: str) -> tuple[int, str]:
-        """In a process of its own, where the module is not imported already."""
-        done = in_a_process(*command)
-        return done.returncode, done.stdout + done.stderr
+        """As in a process of its own, where the module is not imported already and no name is trusted."""
+        sys.modules.pop("replayed_cart", None)
+        registry.pop("ReplayedCart-v0", None)
+        monkeypatch.setattr("imitate.envs.trust._trusted", set())
+        status = main(command)
+        said = capsys.readouterr()
+        return status, said.out + said.err
 
     assert (
         run("collect", "random", "--env", known, "--episodes", "1", "--num-envs", "1", "--out", "a.h5")[0]
