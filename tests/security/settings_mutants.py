@@ -76,13 +76,14 @@ RUNS: dict[str, dict[str, Any]] = {
     "ppo": {"num_steps": 16, "num_epochs": 1, "batch_size": 16, "hidden": [8]},
     "a2c": {"num_steps": 16, "hidden": [8]},
     "reinforce": {"hidden": [8]},
-    "dqn": {"learning_starts": 16, "batch_size": 8, "hidden": [8], "replay_size": 200},
+    "dqn": {"learning_starts": 16, "rounds_per_iteration": 4, "batch_size": 8, "hidden": [8], "replay_size": 200},
     "bc": {"max_updates": 400, "hidden": [8]},
     "dagger": {"iterations": 4, "updates_per_iteration": 2, "final_updates": 2, "hidden": [8]},
-    "aggrevated": {"iterations": 4, "updates_per_iteration": 2, "final_updates": 2, "hidden": [8]},
-    "sqil": {"dqn": {"learning_starts": 16, "batch_size": 8, "hidden": [8], "replay_size": 200}},
+    "aggrevated": {"iterations": 4, "updates_per_iteration": 2, "final_updates": 2, "hidden": [8], "fqe_updates": 2},
+    "sqil": {"dqn": {"learning_starts": 16, "rounds_per_iteration": 4, "batch_size": 8, "hidden": [8],
+                     "replay_size": 200}},
     "gail": {"bc_updates": 2, "ppo": {"num_steps": 16, "num_epochs": 1, "batch_size": 16}},
-}
+}  # fmt: skip
 """Small runs of CartPole, by algorithm."""
 
 
@@ -93,14 +94,14 @@ Make = Callable[[Path], list[str]]
 def make_bases(folder: Path) -> None:
     """The good files: a suite and a comparison that were reported, runs that were interrupted, demonstrations."""
     from reported import RETURNS, fill
+    from tiny import record
 
     from imitate.algorithms import ALGORITHMS
-    from imitate.cli import main
     from imitate.files import write_json
     from imitate.training.execute import execute
     from imitate.training.experiment import Experiment
 
-    assert main(["collect", "CartPole-v1", "--episodes", "3", "--out", str(folder / "demos.h5")]) == 0
+    demos = record(folder, "CartPole-v1")
     fill(folder / "report", RETURNS)
     write_json(folder / "report/errors/dqn-seed0.json", {"error": "dqn-seed0: broke", "traceback": ""})
     write_json(folder / "report/videos/bc.json", {"episode_return": 400.0, "run": ""})
@@ -110,7 +111,7 @@ def make_bases(folder: Path) -> None:
     write_json(folder / "suite/suite.json", {"name": "suite", "parts": {"CartPole-v1": comparison}})
     for algorithm, settings in RUNS.items():
         needs = ALGORITHMS[algorithm].needs
-        given: dict[str, Any] = {"demos": str(folder / "demos.h5")} if "demos" in needs else {}
+        given: dict[str, Any] = {"demos": str(demos)} if "demos" in needs else {}
         given |= {"expert": "CartPole-v1"} if "expert" in needs else {}
         run = Experiment.create(
             algorithm, "CartPole-v1", budget=2_000, num_envs=2, backend="gymnasium", eval_every=0,
