@@ -20,27 +20,27 @@ from imitate.training.experiment import Experiment
 from imitate.training.settings import tuned
 
 VALIDATED: dict[str, Any] = {"eval_every": 700, "eval_episodes": 2, "checkpoint_every": 300}
-FEW = {"updates_per_iteration": 10, "final_updates": 10}
+FEW = {"updates_per_iteration": 4, "final_updates": 4}
 RUNS: dict[str, dict[str, Any]] = {
     "ppo": VALIDATED | {"budget": 4_000, "hyperparameters": {"num_steps": 16}},
     "dagger": VALIDATED
     | {"budget": 5_000, "expert": "CartPole-v1:ppo", "num_envs": 1, "hyperparameters": FEW},
     "aggrevated": VALIDATED
     | {
-        "budget": 800,
-        "eval_every": 250,
+        "budget": 440,
+        "eval_every": 140,
         "checkpoint_every": 60,
         "num_envs": 1,
         "env_kwargs": {"max_episode_steps": 40},
         "expert": "CartPole-v1:ppo",
         "hyperparameters": FEW
-        | {"iterations": 20, "fqe_updates": 10, "hidden": (16,), "fqe": {"hidden": (16,)}},
+        | {"iterations": 10, "fqe_updates": 4, "hidden": (16,), "fqe": {"hidden": (16,)}},
     },
-    "a2c": VALIDATED | {"budget": 4_000, "hyperparameters": {"rounds_per_iteration": 2}},
+    "a2c": VALIDATED | {"budget": 2_000, "hyperparameters": {"rounds_per_iteration": 2}},
     "reinforce": VALIDATED | {"budget": 4_000, "hyperparameters": {"num_episodes": 4}},
     "dqn": VALIDATED
     | {
-        "budget": 2_000,
+        "budget": 1_200,
         "hyperparameters": {
             "num_steps": 1,
             "num_updates": 1,
