@@ -36,6 +36,7 @@ from imitate.datasets.storage.savepoint import lost_power, recover, savepoint_of
 from imitate.files import Lock
 
 SECTOR = 512
+EPISODES = 30
 
 
 class Disk:
@@ -97,7 +98,7 @@ class Disk:
         return image.tobytes()[:size]
 
 
-@pytest.fixture(params=[33, pytest.param(11, marks=pytest.mark.attack)])
+@pytest.fixture(params=[16, pytest.param(5, marks=pytest.mark.attack)])
 def watched(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Disk]:
@@ -144,19 +145,19 @@ def record(disk: Disk, info: DemoInfo, trajectories: list[Trajectory]) -> None:
 
 
 def vectors() -> tuple[DemoInfo, list[Trajectory]]:
-    return INFO, [trajectory(1 + 37 * seed % 200, seed) for seed in range(60)]
+    return INFO, [trajectory(1 + 37 * seed % 200, seed) for seed in range(EPISODES)]
 
 
 def pixels() -> tuple[DemoInfo, list[Trajectory]]:
     envs = stacked_envs(2, period=40)
-    return info_of(envs, frame_stack=4), list(episodes(Cycling(), envs, range(60), frame_stack=4))
+    return info_of(envs, frame_stack=4), list(episodes(Cycling(), envs, range(EPISODES), frame_stack=4))
 
 
 def still() -> tuple[DemoInfo, list[Trajectory]]:
     """Frames that hardly change the size of their compressed chunk, so that HDF5 overwrites it in place."""
     info = DemoInfo("Still-v0", gym.spaces.Box(0, 255, (16, 16), np.uint8), gym.spaces.Discrete(2))
     noise = np.random.default_rng(0).integers(0, 256, (5, 16, 16), np.uint8)
-    shown = [noise] + [np.full((2, 16, 16), 7, np.uint8)] * 60
+    shown = [noise] + [np.full((2, 16, 16), 7, np.uint8)] * 40
     zeros = [(np.zeros(len(obs) - 1, np.int64), np.zeros(len(obs) - 1, np.float32)) for obs in shown]
     seeds = [{"seed": seed} for seed in range(len(shown))]
     return info, [
@@ -172,7 +173,7 @@ def test_nothing_that_was_synced_is_lost(
     info, trajectories = made()
     record(watched, info, trajectories)
     cuts, path = watched.cuts, watched.path
-    assert len(cuts) > 330 // watched.every
+    assert len(cuts) > 165 // watched.every
     monkeypatch.undo()
     forks = contain.FORKS
     monkeypatch.setattr(contain, "FORKS", False)
