@@ -109,12 +109,12 @@ def test_training_options_leave_the_reported_scores_alone() -> None:
     """The same actions, with and without: fewer, longer episodes in one, but the same full games in both reports."""
 
     def play(**options: bool) -> tuple[Rollout, dict[str, float]]:
-        envs = make_vec(BREAKOUT, 2, **options)  # type: ignore[arg-type]
+        envs = make_vec(BREAKOUT, 1, **options)  # type: ignore[arg-type]
         sampler, rng = Sampler(envs), np.random.default_rng(1)
         sampler.restart(1)
 
         def choose(obs: Array, begun: Array) -> tuple[Array, Array]:  # noqa: ARG001
-            actions = rng.integers(4, size=2)
+            actions = rng.integers(4, size=1)
             return actions, actions
 
         rollout = sampler.collect(choose, 300)
@@ -148,9 +148,9 @@ def test_the_first_action_of_a_life_is_fire() -> None:
 
 def test_same_seed_same_bytes() -> None:
     def play() -> bytes:
-        envs = make_vec(PONG, 2)
+        envs = make_vec(PONG, 1)
         first = envs.reset(episode_seeds(9))
-        rows = [envs.step(np.array([t % 6, 2])).obs for t in range(20)]
+        rows = [envs.step(np.array([t % 6])).obs for t in range(20)]
         envs.close()
         return first.tobytes() + np.stack(rows).tobytes()
 
@@ -202,7 +202,7 @@ def test_sticky_actions_are_felt_on_both_backends() -> None:
         for action in (2, 3):
             stuck = make_vec(PONG, 1, backend=backend, env_kwargs={"repeat_action_probability": 1.0})
             stuck.reset([5])
-            frames.append([stuck.step(np.array([action])).obs for _ in range(40)][-1])
+            frames.append([stuck.step(np.array([action])).obs for _ in range(15)][-1])
             stuck.close()
         np.testing.assert_array_equal(*frames)
 

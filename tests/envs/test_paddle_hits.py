@@ -37,7 +37,7 @@ def test_a_hit_in_pong_is_a_turn_of_the_ball_at_the_right_paddle() -> None:
     env = make_env(PONG, {**HITS, "frame_skip": 1})
     env.reset(seed=0)
     columns, hits = [], []
-    for _ in range(3_000):
+    for _ in range(2_500):
         ball, paddle = memory(env)[54], memory(env)[51]
         _, reward, *_ = env.step(UP if ball < paddle + 8 else DOWN)
         hits.append(float(reward))
