@@ -365,15 +365,16 @@ def test_interventions_are_recorded_and_can_be_joined(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    presses: Any = iter([set(), {"left"}, {"right"}] + [set()] * 497 + [{"escape"}])
+    presses: Any = iter([set(), {"left"}, {"right"}] + [set()] * 57 + [{"escape"}])
     monkeypatch.setattr(Window, "down", lambda _: next(presses))
     hand, machine, both = (str(tmp_path / name) for name in ("hand.h5", "machine.h5", "both.h5"))
+    short = ["--env-kwargs", '{"max_episode_steps": 60}']
     command = ["collect", "human", "--env", "CartPole-v1", "--intervene", "CartPole-v1", "--fps", "100000"]
-    assert main([*command, "--out", hand]) == 0
+    assert main([*command, *short, "--out", hand]) == 0
     with DemoReader(hand) as reader:
         assert (len(reader), reader[0].actions.tolist(), reader.info.seed) == (1, [0, 1], None)
         assert "--intervene CartPole-v1" in reader.info.command
-    assert main(["collect", "CartPole-v1", "--episodes", "1", "--out", machine]) == 0
+    assert main(["collect", "CartPole-v1", "--episodes", "1", *short, "--out", machine]) == 0
     assert main(["data", "concat", machine, hand, "--out", both]) == 0
     with DemoReader(both) as reader:
-        assert reader.lengths.tolist() == [500, 2]
+        assert reader.lengths.tolist() == [60, 2]
