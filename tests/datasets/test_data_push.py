@@ -16,6 +16,7 @@ from huggingface_hub import DatasetCard
 from imitate.cli import main
 from imitate.datasets.convert import convert
 from imitate.datasets.convert.sources import in_our_format
+from imitate.datasets.edit import split
 
 CARTPOLE, REPO = "CartPole-v1", "datasets/org/demos"
 
@@ -57,9 +58,7 @@ def test_it_is_read_back_and_replaced(
     same(demos, Path(in_our_format(spec, CARTPOLE)))
 
     (tmp_path / "shards").mkdir()
-    for name, seed in (("a.h5", "1"), ("b.h5", "2")):
-        out = str(tmp_path / "shards" / name)
-        assert main(["collect", CARTPOLE, "--episodes", "1", "--seed", seed, "--out", out]) == 0
+    split(demos, tmp_path / "shards" / "a.h5", tmp_path / "shards" / "b.h5", holdout=0.5)
     assert main(["data", "push", str(tmp_path / "shards"), "org/demos"]) == 0
     assert hub.files(REPO).keys() == {"a.h5", "b.h5", "README.md", "notes.txt"}
     assert convert(in_our_format("hub:org/demos", CARTPOLE), tmp_path / "all.npz").episodes == 2
