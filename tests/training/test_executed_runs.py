@@ -89,7 +89,14 @@ ODD: dict[str, dict[str, Any]] = {
     },
     "loki": {
         "expert": "CartPole-v1:ppo",
-        "hyperparameters": {"aggrevated": {"updates_per_iteration": 3, "final_updates": 3, "fqe_updates": 3}},
+        "hyperparameters": {
+            "aggrevated": {
+                "iterations": 6,
+                "updates_per_iteration": 3,
+                "final_updates": 3,
+                "fqe_updates": 3,
+            }
+        },
     },
     "gail": {"demos": "demos.h5", "hyperparameters": {"bc_updates": 5}},
     "ppo": {},
@@ -193,12 +200,12 @@ def test_a_resumed_run_may_have_another_budget_an_older_config_and_moved_files(
     few: dict[str, Any] = {"bc_updates": 5, "ppo": {"num_steps": 16}}
     settings: dict[str, Any] = {"num_envs": 2, "eval_every": 0, "hyperparameters": few}
     run, other = tmp_path / "run", tmp_path / demos.name
-    execute(Experiment.create("gail", "CartPole-v1", demos=demos, budget=1_500, **settings), run, until=1_000)
+    execute(Experiment.create("gail", "CartPole-v1", demos=demos, budget=700, **settings), run, until=600)
     stored = json.loads((run / "config.json").read_text("utf-8"))
     del stored["reward_sha256"], stored["hyperparameters"]["bc_updates"]
     (run / "config.json").write_text(json.dumps(stored))
     other.write_bytes(demos.read_bytes())
-    longer = Experiment.create("gail", "CartPole-v1", demos=other, budget=2_000, **settings)
+    longer = Experiment.create("gail", "CartPole-v1", demos=other, budget=800, **settings)
     assert execute(longer, run, resume=True)
 
 
