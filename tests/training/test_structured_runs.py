@@ -26,12 +26,12 @@ def test_collected_learned_and_evaluated_from_the_command_line(
 ) -> None:
     run = str(tmp_path / "bc")
     quick = ["--max-updates", "150", "--learning-rate", "0.003", "--weight-decay", "0"]
-    assert main(["train", "bc", *ENV, "--demos", str(demos), "--out", run, *quick]) == 0
+    assert main(["train", "bc", *ENV, "--demos", str(demos), "--out", run, *quick, "--no-looks"]) == 0
     capsys.readouterr()
     assert main(["evaluate", run, *ENV, "--episodes", "3"]) == 0
     assert "return 20.00" in capsys.readouterr().out
     assert load_policy(run).action_space.shape == (2,)
-    quick = ["--budget", "200", "--iterations", "2", "--updates-per-iteration", "5", "--final-updates", "5"]
+    quick = ["--budget", "100", "--iterations", "2", "--updates-per-iteration", "5", "--final-updates", "5"]
     run = str(tmp_path / "dagger")
     assert main(["train", "dagger", *ENV, "--expert", EXPERT, "--out", run, *quick]) == 0
 
