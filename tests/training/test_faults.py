@@ -224,7 +224,7 @@ def test_answers_within_a_mixed_roll_in_are_kept(
 
 
 def test_the_episode_that_failed_does_not_come_again(tmp_path: Path) -> None:
-    wanted, out = experiment(env_kwargs={"bad": 13}), tmp_path / "run"
+    wanted, out = experiment(env_kwargs={"bad": 19}), tmp_path / "run"
     faults = []
     while not faults or len(faults) < 40:
         try:
