@@ -28,8 +28,11 @@ from expert_mutants import (
 )
 
 
-def bombs(agents: tuple[Files, Files]) -> Iterator[Case]:
-    """Made by hand: what would run, crash, hang or fill the memory."""
+def bombs(agents: tuple[Files, Files], *, everywhere: bool = True) -> Iterator[Case]:
+    """Made by hand: they would run, crash, hang or fill the memory.
+
+    everywhere    each in every place that could hold it, else each in some places and every place with some of them
+    """
     zipped, own = agents
     nested = {
         "tuples": b"\x80\x04)" + b"\x85" * 49_000 + b".",
@@ -45,16 +48,12 @@ def bombs(agents: tuple[Files, Files]) -> Iterator[Case]:
         "huge text": b"\x80\x04\x8d" + struct.pack("<Q", 2**62) + b".",
         "huge memo": b"\x80\x04Nr\xff\xff\xff\xff.",
     }
-    for name, raw in nested.items():
-        yield f"statistics-{name}", zipped | {STATISTICS: raw}
-        for place in ("policy_kwargs", "observation_space"):
-            entry = {place: {":serialized:": base64.b64encode(raw).decode()}}
-            yield f"{place}-{name}", _with_data(zipped, entry)
-        yield (
-            f"policy-{name}",
-            _with_policy(zipped, lambda old, raw=raw: rezipped(old, {_pickle_of(old): lambda _: raw})),
-        )
-        yield f"legacy-{name}", _with_policy(zipped, lambda _, raw=raw: raw)
+    for number, (name, raw) in enumerate(nested.items()):
+        planted = _pickled(zipped, raw)
+        for place in (
+            planted if everywhere else [list(planted)[n % len(planted)] for n in (number, number + 2)]
+        ):
+            yield f"{place}-{name}", planted[place]()
     one = torch.zeros(1)
     for name, content in {
         "expanded": {"a": one.expand(10**6, 10**6)},
@@ -100,10 +99,14 @@ def bombs(agents: tuple[Files, Files]) -> Iterator[Case]:
         "digits": b"9" * 500_000,
         "spaces": b" " * 17_000_000,
     }
-    for name, text in deep.items():
-        yield f"data-{name}", zipped | {ZIP: rezipped(zipped[ZIP], {"data": lambda _, text=text: text})}
-        yield f"description-{name}", own | {DESCRIPTION: text}
-        yield f"results-{name}", zipped | {"results.json": text}
+    for number, (name, text) in enumerate(deep.items()):
+        written = {
+            "data": zipped | {ZIP: rezipped(zipped[ZIP], {"data": lambda _, text=text: text})},
+            "description": own | {DESCRIPTION: text},
+            "results": zipped | {"results.json": text},
+        }
+        for place in written if everywhere else [list(written)[number % len(written)]]:
+            yield f"{place}-{name}", written[place]
     laughs = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 60))
     yaml = {
         "laughs": laughs + "env_kwargs: *a59\n",
@@ -115,8 +118,9 @@ def bombs(agents: tuple[Files, Files]) -> Iterator[Case]:
         "literal": "env: Pendulum-v1\nenv_kwargs: '" + "(" * 60_000 + "'\n",
         "digits": f"env_kwargs: {'9' * 10_000}\n",
     }
-    for name, text in yaml.items():
-        for file in ("args.yml", "config.yml", "env_kwargs.yml"):
+    arguments = "args.yml", "config.yml", "env_kwargs.yml"
+    for number, (name, text) in enumerate(yaml.items()):
+        for file in arguments if everywhere else [arguments[(number + 2) % len(arguments)]]:
             yield f"{file}-{name}", zipped | {file: text.encode()}
     described = json.loads(own[DESCRIPTION])
     changes: dict[str, dict[str, Any]] = {
@@ -149,6 +153,21 @@ def bombs(agents: tuple[Files, Files]) -> Iterator[Case]:
         for n in range(30_000):
             archive.writestr(f"{n}", b"")
     yield "many members", zipped | {ZIP: many.getvalue()}
+
+
+def _pickled(zipped: Files, raw: bytes) -> dict[str, Callable[[], Files]]:
+    """This pickle in each place that a zip has for one."""
+
+    def serialized(place: str) -> Files:
+        return _with_data(zipped, {place: {":serialized:": base64.b64encode(raw).decode()}})
+
+    return {
+        "statistics": lambda: zipped | {STATISTICS: raw},
+        "policy_kwargs": lambda: serialized("policy_kwargs"),
+        "observation_space": lambda: serialized("observation_space"),
+        "policy": lambda: _with_policy(zipped, lambda old: rezipped(old, {_pickle_of(old): lambda _: raw})),
+        "legacy": lambda: _with_policy(zipped, lambda _: raw),
+    }
 
 
 def _with_data(zipped: Files, change: dict[str, Any]) -> Files:

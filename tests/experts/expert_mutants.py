@@ -77,7 +77,10 @@ def rezipped(
     archive: bytes, changes: dict[str, Callable[[bytes], bytes]], method: int = zipfile.ZIP_STORED
 ) -> bytes:
     stream = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(stream, "w", method) as new:
+    with (
+        zipfile.ZipFile(io.BytesIO(archive)) as old,
+        zipfile.ZipFile(stream, "w", method, compresslevel=1) as new,
+    ):
         for name in old.namelist():
             new.writestr(name, changes.get(name, bytes)(old.read(name)))
     return stream.getvalue()
