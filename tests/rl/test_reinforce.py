@@ -140,14 +140,14 @@ def test_returns_as_the_baseline_expects_them_teach_the_policy_nothing() -> None
     [{}, {"baseline": False}, pytest.param({"batch_size": 40, "ent_coef": 0.001}, marks=pytest.mark.slow)],
 )
 def test_identity_discrete(options: dict[str, object]) -> None:
-    reinforce = learner(total_steps=5_000, num_episodes=8, gamma=0.5, learning_rate=1e-2, **options)
-    while reinforce.env_steps < 5_000:
+    reinforce = learner(total_steps=3_000, num_episodes=8, gamma=0.5, learning_rate=1e-2, **options)
+    while reinforce.env_steps < 3_000:
         reinforce.step()
     assert evaluate(reinforce.policy, "Identity-v0", episodes=20).mean == 10
 
 
 @pytest.mark.parametrize(
-    ("steps", "options"), [(7_000, {}), pytest.param(10_000, {"head": "squashed"}, marks=pytest.mark.slow)]
+    ("steps", "options"), [(5_000, {}), pytest.param(10_000, {"head": "squashed"}, marks=pytest.mark.slow)]
 )
 def test_identity_continuous(steps: int, options: dict[str, object]) -> None:
     reinforce = learner(
