@@ -171,7 +171,7 @@ def test_once_it_has_retired_an_expert_is_not_asked() -> None:
         learner.step()
         asked[learner.progress] = learner.expert_queries
     assert 0.4 < min(progress for progress, count in asked.items() if count == learner.expert_queries) < 0.6
-    learner.clone_alone(400)
+    learner.clone_alone(1_000)
     obs = np.linspace(-1.0, 1.0, 50, dtype=np.float32)[:, None]
     assert np.abs(learner.policy.act(obs) - half(obs)).mean() < 0.1
 
@@ -194,7 +194,7 @@ def students() -> dict[Any, Any]:
 
 
 def untested(expert: Any, **settings: Any) -> HandOver:
-    config = small(total_steps=1_200, clone_updates=500, **settings)
+    config = small(total_steps=1_200, clone_updates=300, **settings)
     return HandOver(config, envs=envs_of(), expert=expert, seed=3)
 
 
@@ -215,7 +215,7 @@ def test_the_student_passes_its_expert(students: dict[Any, Any]) -> None:
 
 def test_a_student_that_learned_nothing_is_not_handed_over() -> None:
     """The expert wins the test, and a clone of it is handed over."""
-    config = small(offline_updates=0, updates_per_step=0.0, clone_updates=500, test=0.2)
+    config = small(offline_updates=0, updates_per_step=0.0, clone_updates=300, test=0.2)
     learner = HandOver(config, envs=envs_of(), expert=lambda obs: obs, seed=3)
     metrics: dict[str, float] = {}
     while not learner.done:
@@ -248,7 +248,7 @@ def test_a_student_that_never_played_alone_is_not_handed_over(monkeypatch: pytes
     """The only episodes of this run are its expert's, so the latest are worth as much as the first."""
     monkeypatch.setattr(HandOver, "_plays", lambda *_: 1_000_000)  # no steps are left for the test
     monkeypatch.setattr(HandOver, "_spare", lambda *_: 60)  # the run is one iteration of 128 steps
-    config = small(total_steps=188, offline_updates=0, updates_per_step=0.0, clone_updates=500)
+    config = small(total_steps=188, offline_updates=0, updates_per_step=0.0, clone_updates=300)
     learner = HandOver(config, envs=envs_of(), expert=lambda obs: obs, seed=3)
     metrics: dict[str, float] = {}
     while not learner.done:

@@ -196,7 +196,7 @@ def test_a_failure_in_the_test_leaves_it_to_the_resumed_run(
 
 def test_a_run_that_ends_as_it_would_begin_to_learn_hands_over_a_clone() -> None:
     whole = HandOver(
-        small(total_steps=104, learning_starts=100, clone_updates=500), envs=envs_of(), expert=np.abs, seed=3
+        small(total_steps=104, learning_starts=100, clone_updates=300), envs=envs_of(), expert=np.abs, seed=3
     )
     while not whole.done:
         metrics = whole.step()

@@ -123,7 +123,7 @@ def test_a_clone_of_the_expert_alone() -> None:
     residual = learner(offline_updates=0, updates_per_step=0.0)
     residual.step()
     torch.nn.init.constant_(residual.policy.output.bias, 12.0)
-    residual.clone_alone(500)
+    residual.clone_alone(300)
     obs = np.linspace(-1.0, 1.0, 21, dtype=np.float32)[:, None]
     assert np.abs(residual.policy.act(obs) - timid(obs)).mean() < 0.1
 
