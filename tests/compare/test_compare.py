@@ -165,14 +165,16 @@ import sys
 from pathlib import Path
 from imitate.compare import Comparison
 from imitate.compare.execute.carry_out import carry_out
-wanted = Comparison("CartPole-v1", ("ppo",), seeds=1, budget=3_000, episodes=2, curve_episodes=1)
+wanted = Comparison("CartPole-v1", ("ppo",), seeds=1, budget=1_500, episodes=2, curve_episodes=1)
 carry_out(wanted, Path(sys.argv[1]), workers=1)
 """
 
 
+@pytest.mark.usefixtures("inline")
 def test_interrupted_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    """The script that is interrupted has workers of its own."""
     out = tmp_path / "out"
-    wanted = Comparison("CartPole-v1", ("ppo",), seeds=1, budget=3_000, episodes=2, curve_episodes=1)
+    wanted = Comparison("CartPole-v1", ("ppo",), seeds=1, budget=1_500, episodes=2, curve_episodes=1)
     (job,) = jobs(wanted, out, 500)
     metrics, result = job.folder / "metrics.jsonl", job.folder / "result.json"
     (tmp_path / "torch.py").write_text("from pathlib import Path; Path('ran').touch()")
