@@ -67,7 +67,7 @@ def test_a_control_of_dac_sees_no_transition_of_the_expert(tmp_path: Path) -> No
 
 def test_the_audit_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     demos = named(tmp_path / "demos.h5", "Identity-v0", 3)
-    words = f"train gail --env Identity-v0 --demos {demos} --budget 600 --out {tmp_path / 'run'} --audit"
+    words = f"train gail --env Identity-v0 --demos {demos} --budget 300 --out {tmp_path / 'run'} --audit"
     options = "--bc-updates 20 --ppo.num-steps 32 --ppo.num-epochs 1 --eval-every 0 --no-looks"
     assert main([*words.split(), *options.split()]) == 0
     assert not list(tmp_path.rglob("look.json"))
@@ -86,7 +86,7 @@ def test_an_audit_that_was_interrupted_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     demos, run = named(tmp_path / "demos.h5", "Identity-v0", 3), tmp_path / "run"
-    words = f"train gail --env Identity-v0 --demos {demos} --budget 600 --out {run} --audit --no-looks"
+    words = f"train gail --env Identity-v0 --demos {demos} --budget 300 --out {run} --audit --no-looks"
     options = "--bc-updates 20 --ppo.num-steps 32 --ppo.num-epochs 1 --eval-every 0"
     with monkeypatch.context() as patch:
         whole = execution.execute
@@ -121,7 +121,7 @@ def test_one_action(space: spaces.Space[Any], action: Any) -> None:
 
 def test_compare_runs_the_controls_beside_it(tmp_path: Path) -> None:
     overrides = {"gail": {"reward": "logit", "bc_updates": 20, "ppo": {"num_steps": 32, "num_epochs": 1}}}
-    settings: dict[str, Any] = {"expert": "CartPole-v1", "seeds": 2, "budget": 3_000, "episodes": 2}
+    settings: dict[str, Any] = {"expert": "CartPole-v1", "seeds": 2, "budget": 2_000, "episodes": 2}
     settings |= {"curve_episodes": 1, "hyperparameters": overrides}
     comparison = Comparison("CartPole-v1", ("gail",), **settings)
     assert Comparison.from_json(comparison.to_json()) == comparison
