@@ -203,14 +203,14 @@ def test_every_algorithm_has_something_to_search(name: str) -> None:
                 make_config(name, over(settings, nested({each: value})))
 
 
-def test_what_a_killed_process_left_is_mended() -> None:
+def test_what_a_killed_process_left_is_mended(searched_once: Path) -> None:
     """Half a line of Optuna's log, and its lock, which another process would wait for without end."""
-    assert main([*FEW, "--trials", "2"]) == 0
+    shutil.copytree(searched_once, "search")
     log = Path("search/trials.log")
     log.write_bytes(log.read_bytes()[:-40])
     Path("search/trials.log.lock").symlink_to("search/trials.log")
+    assert main([*FEW, "--trials", "2"]) == 0
     assert main([*FEW, "--trials", "3"]) == 0
-    assert main([*FEW, "--trials", "4"]) == 0
 
 
 @pytest.mark.parametrize(
