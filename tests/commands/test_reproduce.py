@@ -90,7 +90,7 @@ def in_this_process(words: list[str], cwd: Path, **_: bool) -> Any:
 
 def test_an_interrupted_row_goes_on_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is recorded or trained twice, and what is measured is what an uninterrupted run makes."""
-    monkeypatch.setattr("imitate.reproduce.rows.EPISODES", 5)
+    monkeypatch.setattr("imitate.reproduce.rows.EPISODES", 2)
     monkeypatch.setattr("imitate.reproduce.run_row.subprocess", SimpleNamespace(run=in_this_process))
     options = "--max-updates 20 --eval-every 0 --no-looks"
     row = Row("BC", "bc", "CartPole-v1", expert="CartPole-v1", demos=2, options=options)

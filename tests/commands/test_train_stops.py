@@ -96,14 +96,14 @@ def test_an_environment_that_raises_says_how_to_resume() -> None:
         "    steps = 0\n"
         "    def step(self, action):\n"
         "        Breaking.steps += 1\n"
-        "        if Breaking.steps > 2_000:\n"
+        "        if Breaking.steps > 600:\n"
         "            raise RuntimeError('worn out')\n"
         "        return super().step(action)\n"
         "gym.register('Breaking-v0', Breaking, max_episode_steps=50)\n",
         encoding="utf-8",
     )
     own = [option if option != "CartPole-v1" else "breaking:Breaking-v0" for option in PPO]
-    done = in_a_process(*own, "--checkpoint-every", "1000", "--out", "run")
+    done = in_a_process(*own, "--checkpoint-every", "300", "--out", "run")
     assert done.returncode == 2
     (line,) = [line for line in done.stderr.splitlines() if "breaking.py" in line]
     assert "the environment Breaking-v0 raised RuntimeError: worn out (breaking.py:8)" in line
