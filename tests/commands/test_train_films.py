@@ -15,7 +15,8 @@ from imitate.media.video import record_video
 
 pytestmark = pytest.mark.usefixtures("in_a_folder")
 
-# An iteration is 16 steps of 8 environments: a film is due at 0, 256 and 512 of the 640 steps.
+# An iteration is 16 steps of 8 environments: a film is due at 0, 256 and 512 steps, the last of them only in `FILMED`.
+SHORT = (*PPO, "--budget", "384", "--no-looks")
 FILMED = (*PPO, "--budget", "640", "--no-looks")
 NAMES = ["00000000.mp4", "00000256.mp4", "00000512.mp4"]
 
@@ -25,10 +26,10 @@ def films(run: str) -> list[str]:
 
 
 def test_films_are_made_on_the_way_and_change_no_byte_of_the_run() -> None:
-    assert main([*FILMED, "--video-every", "256", "--out", "filmed"]) == 0
-    assert films("filmed") == NAMES
-    assert all(Path("filmed/videos", name).stat().st_size > 1_000 for name in NAMES)
-    assert main([*FILMED, "--out", "blind"]) == 0
+    assert main([*SHORT, "--video-every", "256", "--out", "filmed"]) == 0
+    assert films("filmed") == NAMES[:2]
+    assert all(Path("filmed/videos", name).stat().st_size > 1_000 for name in NAMES[:2])
+    assert main([*SHORT, "--out", "blind"]) == 0
     assert not Path("blind/videos").exists()
     for name in ("policy/policy.safetensors", "metrics.jsonl", "config.json", "finished.json"):
         assert Path("filmed", name).read_bytes() == Path("blind", name).read_bytes(), name
