@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import base64
 import json
 import os
 import select
 import shutil
 import subprocess
+import tempfile
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,24 +57,19 @@ FLAGS = (
 )
 
 
-class Page:
-    """A page opened in a browser of its own, which ends with the context.
+class Browser:
+    """The browser that all pages of this process are opened in, as it takes seconds to begin."""
 
-    problems   console errors, exceptions and log entries
-    requests   URLs asked for, the page's own first; data: URLs left out
-    """
-
-    def __init__(self, url: str, profile: Path, *, width: int = 1280, height: int = 900) -> None:
+    def __init__(self) -> None:
         assert EXECUTABLE is not None
-        self.problems: list[str] = []
-        self.requests: list[str] = []
         read_end, browser_writes = os.pipe()
         browser_reads, write_end = os.pipe()
+        self._profile = tempfile.mkdtemp(prefix="imitate-chromium-")
         # The protocol is spoken on descriptors 3 and 4: commands in, answers and events out, each ended by
         # a zero.
         command = f'exec "$0" "$@" 3<&{browser_reads} 4>&{browser_writes}'
-        self._browser = subprocess.Popen(
-            ["bash", "-c", command, EXECUTABLE, *FLAGS, f"--user-data-dir={profile}", "about:blank"],
+        self._process = subprocess.Popen(
+            ["bash", "-c", command, EXECUTABLE, *FLAGS, f"--user-data-dir={self._profile}", "about:blank"],
             pass_fds=(browser_reads, browser_writes),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -79,10 +77,57 @@ class Page:
         os.close(browser_reads)
         os.close(browser_writes)
         self._in, self._out = read_end, write_end
-        self._buffer, self._count, self._session = b"", 0, ""
-        targets = self.call("Target.getTargets")["targetInfos"]
-        target = next(info["targetId"] for info in targets if info["type"] == "page")
-        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._buffer, self._count = b"", 0
+
+    def send(self, method: str, session: str, params: dict[str, Any]) -> int:
+        """Give a command to the browser, or to the page of a session; returns the number that its answer will have."""
+        self._count += 1
+        message: dict[str, Any] = {"id": self._count, "method": method, "params": params}
+        if session:
+            message["sessionId"] = session
+        os.write(self._out, json.dumps(message).encode() + b"\0")
+        return self._count
+
+    def receive(self) -> dict[str, Any]:
+        """The next answer or event."""
+        while b"\0" not in self._buffer:
+            ready, _, _ = select.select([self._in], [], [], 120)
+            chunk = os.read(self._in, 1 << 20) if ready else b""
+            assert chunk, "the browser does not answer"
+            self._buffer += chunk
+        message, _, self._buffer = self._buffer.partition(b"\0")
+        return dict(json.loads(message))
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        os.close(self._in)
+        os.close(self._out)
+        shutil.rmtree(self._profile, ignore_errors=True)
+
+
+@cache
+def _browser() -> Browser:
+    browser = Browser()
+    atexit.register(browser.close)
+    return browser
+
+
+class Page:
+    """A page with a profile of its own, which is gone with the context.
+
+    problems   console errors, exceptions and log entries
+    requests   URLs asked for, the page's own first; data: URLs left out
+    """
+
+    def __init__(self, url: str, *, width: int = 1280, height: int = 900) -> None:
+        self.problems: list[str] = []
+        self.requests: list[str] = []
+        self._browser, self._session = _browser(), ""
+        self._profile = self.call("Target.createBrowserContext")["browserContextId"]
+        made = self.call("Target.createTarget", url="about:blank", browserContextId=self._profile)
+        attached = self.call("Target.attachToTarget", targetId=made["targetId"], flatten=True)
+        self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
         self._measure(width, height)
@@ -99,17 +144,14 @@ class Page:
         self.call("Emulation.setDeviceMetricsOverride", **size)
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
-        self._count += 1
-        message: dict[str, Any] = {"id": self._count, "method": method, "params": params}
-        if self._session:
-            message["sessionId"] = self._session
-        os.write(self._out, json.dumps(message).encode() + b"\0")
+        number = self._browser.send(method, self._session, params)
         while True:
-            answer = self._receive()
-            if answer.get("id") == self._count:
+            answer = self._browser.receive()
+            if answer.get("id") == number:
                 assert "error" not in answer, answer["error"]
                 return dict(answer["result"])
-            self._note(answer)
+            if self._session and answer.get("sessionId") == self._session:
+                self._note(answer)
 
     def evaluate(self, expression: str) -> Any:
         result = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
@@ -132,15 +174,6 @@ class Page:
         data = self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]
         path.write_bytes(base64.b64decode(data))
 
-    def _receive(self) -> dict[str, Any]:
-        while b"\0" not in self._buffer:
-            ready, _, _ = select.select([self._in], [], [], 120)
-            chunk = os.read(self._in, 1 << 20) if ready else b""
-            assert chunk, "the browser does not answer"
-            self._buffer += chunk
-        message, _, self._buffer = self._buffer.partition(b"\0")
-        return dict(json.loads(message))
-
     def _note(self, event: dict[str, Any]) -> None:
         method, params = event.get("method", ""), event.get("params", {})
         if method == "Network.requestWillBeSent" and not params["request"]["url"].startswith("data:"):
@@ -156,7 +189,5 @@ class Page:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._browser.kill()
-        self._browser.wait()
-        os.close(self._in)
-        os.close(self._out)
+        self._session = ""
+        self.call("Target.disposeBrowserContext", browserContextId=self._profile)

@@ -66,7 +66,7 @@ def test_a_browser_shows_ten_learners_of_a_suite(tmp_path: Path) -> None:
     learners = {name: five(200 * n - 1_300, 200 * n - 1_100)[:3] for n, name in enumerate(LEARNERS)}
     parts = dict.fromkeys(("CartPole-v1", "Acrobot-v1"), learners)
     page_file = write_suite_report(fill(tmp_path / "suite", parts))
-    with chromium.Page(page_file.as_uri(), tmp_path / "profile") as page:
+    with chromium.Page(page_file.as_uri()) as page:
         assert page.requests == [page_file.as_uri()]
         curves = "document.querySelectorAll('figure[data-name=curves] path.line').length"
         assert page.evaluate(curves) == 20
@@ -110,13 +110,13 @@ def test_what_is_cut_or_covered_is_noticed(tmp_path: Path) -> None:
         '<h1 style="width: 20px; overflow: hidden">Wide</h1><h2>Fits</h2><p style="margin-left: -30px">Left</p>'
         f'<div class="chart" style="width: 100px"><svg width="100" style="overflow: visible">{svg}</svg></div>'
     )
-    with chromium.Page(page_file.as_uri(), tmp_path / "profile") as page:
+    with chromium.Page(page_file.as_uri()) as page:
         assert page.evaluate(chromium.CUT) == ["Wide", "Left", "sticks out"]
         assert page.evaluate(chromium.ON_TOP) == [["one", "two"]]
 
 
 @needs_chromium
 @needs_axe
-def test_axe_finds_nothing_in_a_suite(page: Path, tmp_path: Path) -> None:
-    with chromium.Page(page.as_uri(), tmp_path / "profile") as shown:
+def test_axe_finds_nothing_in_a_suite(page: Path) -> None:
+    with chromium.Page(page.as_uri()) as shown:
         assert shown.violations() == []
