@@ -63,5 +63,5 @@ def save_at_the_end(root: Path, *, progress: Any) -> None:  # noqa: ARG001
         whole.replace(root / "at-work")
         while not caught():
             time.sleep(0.05)
-        time.sleep(1)
+        time.sleep(0.3)
         (root / "saved").write_text("all")
