@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import runpy
 import shutil
 import signal
 import subprocess
@@ -28,8 +29,8 @@ curve_episodes = 2
 [tasks.cartpole]
 env = "CartPole-v1"
 expert = "CartPole-v1"
-env_kwargs = { max_episode_steps = 100 }
-steps = 400
+env_kwargs = { max_episode_steps = 50 }
+steps = 200
 demos = 1
 [learners.bc]
 algorithm = "bc"
@@ -84,6 +85,15 @@ def measure(repository: Path, out: Path, *options: str) -> tuple[int, str]:
     return process.returncode, said
 
 
+def keep(repository: Path, out: Path) -> int:
+    """--keep in this process, which has imported torch already."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(repository / "benchmarks"))
+        script = runpy.run_path(str(repository / "benchmarks" / "frozen.py"))
+        status: int = script["main"](["--out", str(out), "--keep"])
+    return status
+
+
 def record(out: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((out / "record.json").read_text("utf-8"))
     return found
@@ -125,7 +135,7 @@ def test_the_record_has_every_episode_of_learner_and_teacher(
     assert found["commit"] == git(repository, "rev-parse", "HEAD")
     assert found["machine"]["commit"] == found["commit"][:12]  # what ran was the worktree's code
     task = found["references"]["cartpole"]
-    assert task["teacher"]["returns"] == [100.0] * 4
+    assert task["teacher"]["returns"] == [50.0] * 4
     assert len(task["random"]["returns"]) == 4
     bc, dagger = found["rows"]["bc-cartpole"]["seeds"], found["rows"]["dagger-cartpole"]["seeds"]
     assert list(bc) == ["100", "101"]
@@ -133,9 +143,9 @@ def test_the_record_has_every_episode_of_learner_and_teacher(
         assert run["returns"] == run["lengths"]  # a step of CartPole earns 1
         assert len(run["returns"]) == 4
         assert run["cpu_seconds"] > 0
-    assert bc["100"]["demo_steps"] == bc["100"]["expert_queries"] == 100
-    assert dagger["100"]["env_steps"] == 400
-    assert [point["steps"] for point in dagger["100"]["curve"]][-1] == 400
+    assert bc["100"]["demo_steps"] == bc["100"]["expert_queries"] == 50
+    assert dagger["100"]["env_steps"] == 200
+    assert [point["steps"] for point in dagger["100"]["curve"]][-1] == 200
     assert all(len(point["returns"]) == 2 for point in dagger["100"]["curve"])
 
 
@@ -147,8 +157,7 @@ def test_a_failure_is_not_tried_again_and_a_committed_record_carries_the_measure
     before = result.read_bytes()
     assert "100000 pairs were asked for" in json.loads(before)["failed"]
     committed = repository / "benchmarks" / "results" / "frozen.json"
-    status, said = measure(repository, out, "--keep")
-    assert (status, "broken-cartpole seed" in said) == (0, False)
+    assert keep(repository, out) == 0
     assert result.read_bytes() == before
     assert record(out)["rows"]["broken-cartpole"]["seeds"]["100"] == json.loads(before)
     assert str(measured[0].parent) not in committed.read_text("utf-8")
