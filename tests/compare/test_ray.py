@@ -36,13 +36,13 @@ def drain(backend: Any, tasks: int) -> dict[str, Failure | None]:
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[None]:
-    """A Ray of two processors; its workers find the module `tasks`."""
+    """A Ray of one processor, and so of one process that imports torch; its workers find the module `tasks`."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", HERE)
         patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         ray.init(
             "local",
-            num_cpus=2,
+            num_cpus=1,
             include_dashboard=False,
             object_store_memory=STORE,
             log_to_driver=False,
@@ -85,7 +85,7 @@ def test_amounts_are_in_good_grammar(caplog: pytest.LogCaptureFixture) -> None:
         pass
     with caplog.at_level("WARNING"), Ray(cpus=3, gpus=0.5):
         pass
-    assert "Ray: 1 node with 2 CPUs; a run takes 1 CPU" in caplog.messages
+    assert "Ray: 1 node with 1 CPU; a run takes 1 CPU" in caplog.messages
     assert "no node has 3 CPUs and 0.5 GPUs yet: runs wait until one joins" in caplog.messages
 
 
