@@ -90,4 +90,5 @@ def _run(script: str, args: tuple[str, ...], cwd: str | Path, outputs: list[Conn
         os.dup2(output.fileno(), number)
         output.close()
     sys.argv = ["-c", *args]
+    sys.dont_write_bytecode = True  # a limit on the size of files would leave half of a module's
     exec(compile(script, "<script>", "exec"), {"__name__": "__main__"})
