@@ -97,7 +97,8 @@ class Paying(gym.Env):
 @pytest.mark.usefixtures("own_cache")
 def test_another_reward_is_another_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # both modules have one size, and perhaps one second
+    # Both modules have one size, and perhaps one second: bytecode of the first would be taken for the second's.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     for pay in (1.0, 2.0):
         (tmp_path / "own_rewards.py").write_text(OWN_ENV.format(pay=pay))
         sys.modules.pop("own_rewards", None)
