@@ -13,19 +13,32 @@ from imitate.datasets.storage.schema import TAGS, TEXTS
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
-__all__ = ["Heap", "encoded", "episodes_by", "texts_of"]
+__all__ = ["Heap", "episodes_by", "texts_of"]
 
 _LONGEST = 1 << 24  # bytes of a text
 
 
 class Heap:
-    """The texts that a writer has stored, each once."""
+    """The texts that a writer has stored, each once; without `has_texts` its file has none."""
 
-    def __init__(self) -> None:
+    def __init__(self, has_texts: bool) -> None:
+        self._has_texts = has_texts
         self._places: dict[bytes, tuple[int, int]] = {}
+
+    def encoded(self, info: Mapping[str, Any]) -> dict[str, bytes]:
+        """The texts of an episode with this `info` by name, if they are stored. Raises InputError for one too long."""
+        texts = {name: _plain(info.get(name)) for name in TEXTS} if self._has_texts else {}
+        for name, text in texts.items():
+            if len(text) > _LONGEST:
+                raise InputError(
+                    f"the {name} of an episode has {len(text)} bytes, over the limit of {_LONGEST}: shorten it"
+                )
+        return texts
 
     def rows(self, texts: Sequence[Mapping[str, bytes]], end: int) -> dict[str, Array]:
         """New rows of `texts` (B,), which has `end` already, and of `tags` (E,) for episodes with these `texts`."""
+        if not self._has_texts:
+            return {}
         fresh, tags = bytearray(), np.zeros(len(texts), TAGS)
         for tag, named in zip(tags, texts, strict=True):
             for name, text in named.items():
@@ -39,17 +52,6 @@ class Heap:
     def forget(self) -> None:
         """Store every text again, because what was stored may be lost."""
         self._places.clear()
-
-
-def encoded(info: Mapping[str, Any]) -> dict[str, bytes]:
-    """The texts of an episode with this `info` by name. Raises InputError for one that is too long."""
-    texts = {name: _plain(info.get(name)) for name in TEXTS}
-    for name, text in texts.items():
-        if len(text) > _LONGEST:
-            raise InputError(
-                f"the {name} of an episode has {len(text)} bytes, over the limit of {_LONGEST}: shorten it"
-            )
-    return texts
 
 
 def texts_of(file: h5py.File, number: int) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.savepoint import Savepoint, locked, repair, savepoint_of
 from imitate.datasets.storage.schema import DemoInfo
 from imitate.datasets.storage.superblock import SIZE, end_of_file
-from imitate.datasets.storage.texts import Heap, encoded
+from imitate.datasets.storage.texts import Heap
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.spaces import Array, lowest_actions
 from imitate.errors import InputError, one_line
@@ -65,7 +65,7 @@ class DemoWriter:
         expert_actions = expert_actions and info.has_actions
         self._pending: list[dict[str, Array]] = []
         self._pending_texts: list[Mapping[str, bytes]] = []
-        self._heap = Heap()
+        self._heap = Heap(info.has_texts)
         self._pending_bytes = 0
         self._next_flush = 0.0
         self._next_sync = time.monotonic() + _SYNC_WAIT
@@ -183,7 +183,7 @@ class DemoWriter:
         """
         rows = self._rows(trajectory)
         rows["episodes"] = episode_row(trajectory, len(trajectory), total_of(rows["rewards"]))
-        self._pending_texts.append(self._encoded(trajectory))
+        self._pending_texts.append(self._heap.encoded(trajectory.info))
         self._pending.append(rows)
         self._pending_bytes += rows["obs"].nbytes
         self.flush_due()
@@ -212,7 +212,7 @@ class DemoWriter:
                 self._write(rows)
                 length, total = length + len(piece), total + total_of(rows["rewards"])
             row = placed(episode_row(piece, length, total), before, self.info.frame_stack)
-            self._write(self._texts([self._encoded(piece)]) | {"episodes": row})
+            self._write(self._texts([self._heap.encoded(piece.info)]) | {"episodes": row})
         except BaseException:
             self._heap.forget()
             self._written = before  # the next episode overwrites these rows
@@ -237,13 +237,9 @@ class DemoWriter:
             rows["states"] = trajectory.states
         return {name: rows[name] for name in self._columns if name in rows}
 
-    def _encoded(self, trajectory: Trajectory) -> dict[str, bytes]:
-        """Its texts by name, if the file has them. Raises InputError for one that is too long."""
-        return encoded(trajectory.info) if self.info.has_texts else {}
-
     def _texts(self, texts: Sequence[Mapping[str, bytes]]) -> dict[str, Array]:
         """New rows of `texts` and `tags`, if the file has them."""
-        return self._heap.rows(texts, self._written["texts"]) if self.info.has_texts else {}
+        return self._heap.rows(texts, self._written.get("texts", 0))
 
     def fail(self, seed: int) -> None:
         """Record that the environment failed in the episode with this seed; the episode is not in the file.

@@ -29,8 +29,7 @@ class DACConfig(SACConfig):
     tau: float = 0.02
     """Share of the critics in each update of their target."""
     layer_norm: bool = True
-    """Normalise the critics' hidden layers. Without it, values of the expert's pairs, where the policy never comes,
-    run away in large environments."""
+    """Normalise the critics' hidden layers. Without it, the values of the expert's pairs ran away on HalfCheetah."""
     reward: Literal["positive", "negative", "logit", "plus_one", "minus_one"] = "logit"
     """`positive` -log(1 - D), `negative` log D, `logit` log D - log(1 - D); controls: `plus_one`, `minus_one`."""
     absorbing: bool = True

@@ -13,13 +13,13 @@ __all__ = ["GAIfOConfig"]
 
 @dataclass(frozen=True)
 class GAIfOConfig(DACConfig):
-    """Hyperparameters of GAIfO: those of DAC."""
+    """Hyperparameters of GAIfO: those of DAC, with two other defaults."""
 
     MAIN: ClassVar[tuple[str, ...]] = DACConfig.MAIN
     WITHOUT_ACTIONS: ClassVar[bool] = True
 
     layer_norm: bool = False
-    """Normalise the critics' hidden layers."""
+    """Normalise the critics' hidden layers. False, as the critics learn from no pairs of the expert."""
     mix_demos: bool = False
     """False, as the expert's actions are unknown: SAC learns from its own half of a batch only."""
 

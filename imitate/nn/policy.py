@@ -100,6 +100,7 @@ class ActorPolicy(nn.Module):
         size = action_space.shape[0]
         self.output = nn.Linear(self.encoder.features, 2 * size if state_std else size)
         if not state_std:
+            # Not by `project_`: on the device `meta`, which describes stored policies, it imports torch's compiler.
             low, high = LOG_STD_RANGE
             self.log_std = nn.Parameter(torch.full((size,), min(max(float(log_std_init), low), high)))
         for name, numbers in zip(("center", "scale"), center_and_scale(action_space), strict=True):
