@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from imitate.nn.fields import FieldEncoder
-from imitate.nn.networks import MLP, Encoder
+from imitate.nn.networks import MLP
 from imitate.nn.normalize import RunningMoments
+from imitate.nn.policy import ActorPolicy
 
 __all__ = ["first_layer", "follow"]
 
@@ -35,7 +35,12 @@ def follow(moments: RunningMoments, obs: Tensor, *layers: tuple[Tensor, Tensor])
         weight.mul_(factor.to(weight.dtype))
 
 
-def first_layer(encoder: Encoder | FieldEncoder) -> list[tuple[Tensor, Tensor]]:
-    """Weight and bias of the layer that standardised observations enter; empty if there is no such layer."""
-    linear = encoder.net.linear[:1] if isinstance(encoder.net, MLP) else []
-    return [(layer.weight, layer.bias) for layer in linear]
+def first_layer(policy: ActorPolicy) -> tuple[Tensor, Tensor]:
+    """Weight and bias of the layer that standardised observations enter; without hidden layers, of these columns of the
+    output layer."""
+    net, moments = policy.encoder.net, policy.encoder.moments
+    assert isinstance(net, MLP)
+    assert moments is not None
+    if net.linear:
+        return net.linear[0].weight, net.linear[0].bias
+    return policy.output.weight[:, : moments.mean.numel()], policy.output.bias

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from gymnasium import spaces
 from structured import Told
@@ -83,16 +84,18 @@ def test_one_row_is_encoded_as_in_a_batch() -> None:
     assert policy.act(env.reset(seed=4)[0]).tolist() == together[4].tolist()  # a dict as Gymnasium has it
 
 
-def test_statistics_follow_new_data_without_a_change_of_outputs() -> None:
+@pytest.mark.parametrize("hidden", [(16,), ()])
+def test_statistics_follow_new_data_without_a_change_of_outputs(hidden: tuple[int, ...]) -> None:
     space, obs = rows(40, picture=True)
     with seeded(0):
-        encoder = FieldEncoder(space, (16,), "tanh", normalize=True)
+        policy = ActorPolicy(space, spaces.Discrete(2), hidden=hidden, normalize_obs=True)
+    encoder, rows_ = policy.encoder, tensor_of(obs)
     assert encoder.moments is not None
-    follow(encoder.moments, encoder.numbers(tensor_of(obs[:20])), *first_layer(encoder))
-    before, mean = encoder(tensor_of(obs)), encoder.moments.mean.clone()
-    follow(encoder.moments, encoder.numbers(tensor_of(obs[20:])), *first_layer(encoder))
+    follow(encoder.moments, encoder.numbers(rows_[:20]), first_layer(policy))
+    before, mean = policy(rows_).logits, encoder.moments.mean.clone()
+    follow(encoder.moments, encoder.numbers(rows_[20:]), first_layer(policy))
     assert not torch.equal(encoder.moments.mean, mean)
-    torch.testing.assert_close(encoder(tensor_of(obs)), before, atol=1e-5, rtol=0)
+    torch.testing.assert_close(policy(rows_).logits, before, atol=1e-5, rtol=0)
 
 
 def test_choices_are_independent_categoricals() -> None:

@@ -67,7 +67,7 @@ class Student:
         for policy in (self.actor, self.policy):
             if policy.encoder.moments is not None:
                 new = policy.encoder.numbers(tensor_of(obs).to(policy.output.weight.device))
-                follow(policy.encoder.moments, new, *first_layer(policy.encoder))
+                follow(policy.encoder.moments, new, first_layer(policy))
 
     def clone(self, batches: Iterable[tuple[Tensor, ...]], count: int) -> dict[str, float]:
         """DAgger's fit: take `count` gradient steps towards the labels; returns the mean loss."""
