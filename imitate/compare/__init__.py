@@ -43,15 +43,20 @@ def compare(
     be another way to carry out the runs, such as `imitate.compare.backends.ray.Ray()`. Neither changes the results.
     Call this function under `if __name__ == "__main__":`, since worker processes import the calling script.
 
-    Raises InputError as `Comparison` and `carry_out` do, if no learner finished, and in a worker that imports a script
-    which calls it elsewhere.
+    Raises InputError as `Comparison` and `carry_out` do, for anything else than these two, if no learner finished, and
+    in a worker that imports a script which calls it elsewhere.
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):  # as multiprocessing.spawn asks it
         raise InputError('call compare under `if __name__ == "__main__":`, since workers import the script')
     from imitate.compare.execute.carry_out import carry_out
     from imitate.compare.plan.comparison import Comparison
+    from imitate.compare.plan.suite import Suite
     from imitate.compare.report.report import write_report
     from imitate.compare.report.suite_report import write_suite_report
 
+    if not isinstance(wanted, Comparison | Suite):
+        raise InputError(
+            f"compare takes a Comparison or a Suite, got {type(wanted).__name__}: make one, as Comparison(env_id=...)"
+        )
     carry_out(wanted, Path(out), workers=workers, backend=backend)
     return write_report(Path(out)) if isinstance(wanted, Comparison) else write_suite_report(Path(out))

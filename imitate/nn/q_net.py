@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from imitate.errors import InputError
 from imitate.nn.policy import ActorPolicy
 
 __all__ = ["QNet", "QValues"]
@@ -20,6 +21,8 @@ class QNet(nn.Module):
 
     With `dueling`, Q = V + A - mean A, where V and A are each linear in half of the features (the paper gives each
     stream a full layer). The sum is linear in the features, so `fold` can write it into the policy's output layer.
+
+    Raises InputError with `dueling` if there is a single feature.
     """
 
     def __init__(self, policy: ActorPolicy, *, dueling: bool) -> None:
@@ -27,6 +30,10 @@ class QNet(nn.Module):
         self.policy, self.dueling = policy, dueling
         if dueling:
             width = policy.output.in_features // 2
+            if not width:
+                raise InputError(
+                    "dueling shares the last hidden layer between two streams: give it 2 units or more"
+                )
             self.value = nn.Linear(width, 1)
             self.advantage = nn.Linear(policy.output.in_features - width, policy.output.out_features)
 

@@ -33,7 +33,10 @@ def seated(
     from imitate.media.window import Window
 
     env = Checked(make_env(env_id, env_kwargs, render_mode="rgb_array"))
-    file = spec.partition(":")[2]
-    keys = key_map(env, env_id, Path(file) if file else None, remedy="--expert human:keys.toml")
-    window = stack.enter_context(Window(fps_of(env)))
+    with ExitStack() as refused:
+        refused.callback(env.close)
+        file = spec.partition(":")[2]
+        keys = key_map(env, env_id, Path(file) if file else None, remedy="--expert human:keys.toml")
+        window = stack.enter_context(Window(fps_of(env)))
+        refused.pop_all()
     return SyncVecEnv([lambda: env]), Person(env, keys, window)

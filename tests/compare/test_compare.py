@@ -199,6 +199,12 @@ def test_interrupted_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert result.exists()
 
 
+def test_anything_else_than_a_comparison_or_a_suite_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="takes a Comparison or a Suite, got dict: make one"):
+        compare({"env_id": "CartPole-v1"}, tmp_path / "out")  # type: ignore[arg-type]
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_worker_that_imports_a_script_without_a_guard_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

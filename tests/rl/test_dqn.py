@@ -324,6 +324,8 @@ def test_unsupported_requests_are_refused() -> None:
         DQNConfig(max_grad_norm=0)
     with pytest.raises(InputError, match="tau must be in"):
         DQNConfig(tau=2)
+    with pytest.raises(InputError, match=r"dueling shares the last hidden layer .* 2 units"):
+        learner(dueling=True, hidden=(1,))
 
 
 def test_it_acts_greedily_but_for_epsilon() -> None:

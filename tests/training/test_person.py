@@ -169,11 +169,14 @@ def test_what_a_person_cannot_do(changes: dict[str, Any], message: str) -> None:
 
 
 def test_keys_that_are_not_known_come_from_a_file(
-    tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    closed: list[Pictured] = []
+    monkeypatch.setattr(Pictured, "close", lambda env: closed.append(env))
     command[command.index("--expert") + 1] = "human"
     assert main([*command, "--out", str(tmp_path / "run")]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith(
         "no keys are known for Pictured-v0: describe them in a file, --expert human:keys.toml"
     )
+    assert closed
