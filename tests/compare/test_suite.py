@@ -17,6 +17,7 @@ from imitate.compare import Suite, write_suite_report
 from imitate.compare.execute.carry_out import carry_out
 from imitate.compare.plan.comparison import Comparison
 from imitate.compare.plan.suite import BUNDLED
+from imitate.compare.report.suite_tables import suite_latex
 from imitate.compare.statistics.aggregate import read_suite
 from imitate.compare.statistics.intervals import holm
 from imitate.compare.statistics.job_results import ExpertFacts, Reference, References, Result
@@ -273,6 +274,9 @@ def test_a_suite_of_pure_rl_has_no_expert_to_blame(tmp_path: Path) -> None:
         "3 seeds are too few: run 5 or more (add them with --seeds 5).",
         "CartPole-v1 has no scores, as it has no expert.",
     ]
+    assert r"\caption{Mean return over 3 seeds, after 1,600 environment steps." in suite_latex(
+        read_suite(out)
+    )
 
 
 @pytest.mark.usefixtures("undrawn")

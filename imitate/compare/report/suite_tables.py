@@ -62,11 +62,14 @@ def suite_latex(suite: SuiteOutcome) -> str:
     for label, outcome in outcomes.items():
         if (winner := certain_best(outcome)) is not None:
             bold.add((winner.title, label))
-    caption = (
+    shown = (
         f"Scores, where random actions are 0 and the expert is 1, over {counted(len(suite.scored), 'environment')} "
-        f"and {counted(suite.seeds, 'seed')}, and the mean return in each, after "
-        f"{' to '.join(f'{each:,}' for each in budgets)} environment steps. {INTERVALS} {BOLD}"
+        f"and {counted(suite.seeds, 'seed')}, and the mean return in each"
+        if suite.scored
+        else f"Mean return over {counted(suite.seeds, 'seed')}"
     )
+    steps = " to ".join(f"{each:,}" for each in budgets)
+    caption = f"{shown}, after {steps} environment steps. {INTERVALS} {BOLD}"
     return as_latex(table, columns, caption=caption, label=suite.name, bold=bold)
 
 
