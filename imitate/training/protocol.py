@@ -4,6 +4,7 @@ stored, a state that can be resumed, steps within their limit, and metrics that 
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,8 @@ def take_step(learner: Learner, limit: int, first: Mapping[str, Any] | None) -> 
             raise InputError(
                 f"the learner's step returned {name} as a {type(value).__name__}, wanted a float or an int"
             )
+        if isinstance(value, int) and abs(value) > sys.float_info.max:
+            raise InputError(f"the learner's step returned a {name} beyond every float, 1.8e308: divide it")
     _check_counts(learner)
     if (taken := learner.env_steps - before) > limit:
         raise Unlawful(f"the learner's step took {taken} environment steps, at most {limit} were left to it")
