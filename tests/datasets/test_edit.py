@@ -17,6 +17,7 @@ from recordings import INFO, assert_same, trajectory
 from imitate.cli import main
 from imitate.datasets import DemoReader, DemoWriter, InputError, collect, describe, edit, episodes, validate
 from imitate.datasets.edit import drawn
+from imitate.envs.seeds import episode_seeds
 
 
 def written(path: Path, seeds: Any, info: Any = INFO, **options: Any) -> Path:
@@ -94,6 +95,17 @@ def test_merging_files_merges_their_metadata(tmp_path: Path) -> None:
     written(tmp_path / "c.h5", [2], replace(INFO, protocol="sticky actions 0.25", versions={"torch": "1"}))
     info = DemoReader(tmp_path).info
     assert (info.protocol, info.versions) == ("", {})
+
+
+def test_two_experts_may_have_played_the_same_seeds(tmp_path: Path) -> None:
+    seed = next(iter(episode_seeds(3)))
+    for name, steps in ("one", 2), ("two", 3):
+        with DemoWriter(tmp_path / f"{name}.h5", replace(INFO, expert=name, seed=3)) as writer:
+            writer.append(trajectory(steps, seed))
+    edit.merge(tmp_path, tmp_path / "both.h5")
+    assert validate(tmp_path / "both.h5") == []
+    edit.concat([tmp_path / "one.h5"] * 2, tmp_path / "again.h5")
+    assert validate(tmp_path / "again.h5") == [f"seed {seed} is not one of collection 3, or recorded twice"]
 
 
 def test_labels_of_a_shard_without_them_are_its_actions(tmp_path: Path) -> None:
