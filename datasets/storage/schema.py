@@ -32,9 +32,12 @@ __all__ = [
     "common_info",
     "info_from_plain",
     "info_to_plain",
+    "merged",
     "read_info",
     "write_info",
 ]
+
+_AND = " + "  # between the experts, kinds of noise and commands of files that were merged
 
 T = TypeVar("T")
 
@@ -280,8 +283,13 @@ def common_info(infos: Sequence[tuple[str, DemoInfo]]) -> DemoInfo:
     )
 
 
+def merged(info: DemoInfo) -> int:
+    """The number of collections that `common_info` has merged, as far as their experts or commands differ."""
+    return max(text.count(_AND) for text in (info.expert, info.command)) + 1
+
+
 def _joined(values: Iterable[str]) -> str:
-    return " + ".join(dict.fromkeys(filter(None, values)))
+    return _AND.join(dict.fromkeys(filter(None, values)))
 
 
 def _shared(values: Sequence[T], default: T) -> T:

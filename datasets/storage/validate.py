@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from imitate.datasets.storage.reader import DemoReader
+from imitate.datasets.storage.schema import merged
 from imitate.envs.spaces import Array, space_to_json
 from imitate.errors import InputError
 
@@ -84,13 +85,12 @@ def _episode(reader: DemoReader, number: int) -> list[str]:
 
 
 def _seeds(reader: DemoReader) -> list[str]:
-    """Check that a collection has each of its seeds once; merged ones, which `common_info` lists, each have it."""
-    info = reader.info
-    seed = info.seed
+    """Check that each seed is of the collection and recorded once, or once for each collection that was merged."""
+    seed = reader.info.seed
     if seed is None:
         return []
-    merged = max(text.count(" + ") for text in (info.expert, info.command)) + 1
-    surplus = Counter(reader.table["seed"].tolist()) - Counter(dict.fromkeys(reader.begun(), merged))
+    allowed = Counter(dict.fromkeys(reader.begun(), merged(reader.info)))
+    surplus = Counter(reader.table["seed"].tolist()) - allowed
     return [f"seed {value} is not one of collection {seed}, or recorded twice" for value in surplus]
 
 

@@ -43,8 +43,8 @@ def compare(
     be another way to carry out the runs, such as `imitate.compare.backends.ray.Ray()`. Neither changes the results.
     Call this function under `if __name__ == "__main__":`, since worker processes import the calling script.
 
-    Raises InputError as `Comparison` and `carry_out` do, for anything else than these two, if no learner finished, and
-    in a worker that imports a script which calls it elsewhere.
+    Raises InputError as `carry_out` does, for anything but a Comparison or a Suite, if no learner finished, and in a
+    worker that imports a script which calls it elsewhere.
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):  # as multiprocessing.spawn asks it
         raise InputError('call compare under `if __name__ == "__main__":`, since workers import the script')

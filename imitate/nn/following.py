@@ -36,8 +36,10 @@ def follow(moments: RunningMoments, obs: Tensor, *layers: tuple[Tensor, Tensor])
 
 
 def first_layer(policy: ActorPolicy) -> tuple[Tensor, Tensor]:
-    """Weight and bias of the layer that standardised observations enter; without hidden layers, of these columns of the
-    output layer."""
+    """Weight (outputs, features) and bias (outputs,) of the layer that a policy's standardised observations enter.
+
+    Without hidden layers that is the output layer, where the features of images come after them.
+    """
     net, moments = policy.encoder.net, policy.encoder.moments
     assert isinstance(net, MLP)
     assert moments is not None

@@ -74,8 +74,9 @@ def take_step(learner: Learner, limit: int, first: Mapping[str, Any] | None) -> 
 
     first  its state before the first step, with which the state after this step is compared; None: it is not
 
-    Raises InputError if the metrics are not a dict of numbers. Raises Unlawful if the step took more than its limit, if
-    the learner's counts are no ints, or if its state got other types or shapes, with which it could not be resumed.
+    Raises InputError if the metrics are not a dict of numbers that a float can hold. Raises Unlawful if the step took
+    more than its limit, if the learner's counts are no ints, or if its state got other types or shapes, with which it
+    could not be resumed.
     """
     before = learner.env_steps
     metrics: Any = learner.step(limit)
@@ -89,7 +90,9 @@ def take_step(learner: Learner, limit: int, first: Mapping[str, Any] | None) -> 
                 f"the learner's step returned {name} as a {type(value).__name__}, wanted a float or an int"
             )
         if isinstance(value, int) and abs(value) > sys.float_info.max:
-            raise InputError(f"the learner's step returned a {name} beyond every float, 1.8e308: divide it")
+            raise InputError(
+                f"the learner's step returned {name} beyond the largest float, 1.8e308: scale it down"
+            )
     _check_counts(learner)
     if (taken := learner.env_steps - before) > limit:
         raise Unlawful(f"the learner's step took {taken} environment steps, at most {limit} were left to it")

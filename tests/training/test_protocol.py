@@ -171,7 +171,7 @@ def test_a_state_that_changes_its_form_is_refused_after_the_first_step(
         (None, "step returned a NoneType, wanted a dict of numbers; 10 steps are kept"),
         ({"length": 2, "q_loss": np.float32(1)}, "returned q_loss as a float32, wanted a float or an int"),
         ({"mean_q": np.zeros(2)}, "returned mean_q as a ndarray"),
-        ({"count": -(10**400)}, r"returned a count beyond every float, 1\.8e308: divide it"),
+        ({"count": -(10**400)}, r"returned count beyond the largest float, 1\.8e308: scale it down"),
         ({1: 0.5}, "returned a metric of the name 1, wanted a text"),
         ({"env_steps": 7}, "returned env_steps, which the run counts: give another name"),
     ],
