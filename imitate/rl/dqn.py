@@ -11,7 +11,6 @@ policy would be a softmax over values, which is not what was trained.
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import numpy as np
 import torch
@@ -30,7 +29,6 @@ from imitate.nn.networks import is_image, seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.q_net import QNet, QValues
 from imitate.nn.stacked import Stack, stack_of
-from imitate.nn.state import load_parts, parts_state
 from imitate.rl.actor import on_device
 from imitate.rl.batches import Batch
 from imitate.rl.handed import takes
@@ -79,7 +77,7 @@ class DQN(OffPolicy):
     """
 
     config: DQNConfig
-    parts = ("q_net", "target_net", "optimizer")
+    parts = ("q_net", "target_net", "optimizer", "averaged", "average")
 
     @takes(DQNConfig)
     def __init__(
@@ -112,7 +110,7 @@ class DQN(OffPolicy):
         self._valued = Graphed(self._values, network=self.q_net)
         replay = PrioritizedReplay if config.prioritized else Replay
         super().__init__(config, policy, envs=envs, seed=seed, device=torch.device(device), replay=replay)
-        self.averaged = self.q_net
+        self.averaged: QNet | None = None
         self.average: Average | None = None
         if config.average:
             self.averaged = copy.deepcopy(self.q_net)
@@ -222,21 +220,10 @@ class DQN(OffPolicy):
     def end_iteration(self, history: list[dict[str, Tensor]]) -> dict[str, float]:
         """The metrics that `step` returns, from the results of each `update`."""
         self._graphed.check()
-        self.averaged.fold()
+        (self.averaged or self.q_net).fold()
         self.iteration += 1
         metrics = {"epsilon": self.epsilon, "learning_rate": self.optimizer.learning_rate}
         if history:
             metrics["q_loss"] = float(torch.cat([parts["q_loss"] for parts in history]).mean())
             metrics["mean_q"] = float(torch.cat([parts["values"] for parts in history]).mean())
         return metrics | self.sampler.pop_episodes()
-
-    @property
-    def _more_parts(self) -> tuple[str, ...]:
-        return () if self.average is None else ("averaged", "average")
-
-    def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | parts_state(self, *self._more_parts)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        super().load_state_dict(state)
-        load_parts(self, state, *self._more_parts)
