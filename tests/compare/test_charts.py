@@ -55,6 +55,19 @@ def test_a_learner_with_demonstrations_begins_when_it_has_learned_from_them(tmp_
     assert len(line(outcome(tmp_path / "without"), "ppo").points["steps"]) == POINTS + 1
 
 
+def test_the_area_counts_the_untrained_policy_until_all_demonstrations_are_there(tmp_path: Path) -> None:
+    """A clone of 400 steps is as good as the expert: a quarter of 0, then 1. Without demonstrations it is a ramp."""
+    curve = [
+        Point(0, 0, 0.0, [20.0] * 2),
+        *(Point(steps, 0, 1.0, [500.0] * 2) for steps in (400, 400, 1_600)),
+    ]
+    changes = {"curve": curve, "demo_steps": 400, "env_steps": BUDGET - 400}
+    found = outcome(tmp_path / "shown", {"gail": five(500, 500)}, changes=changes)
+    assert found.area(found.learners[0]) == pytest.approx([0.75] * 5)
+    found = outcome(tmp_path / "alone", {"ppo": five(500, 500)}, changes={"curve": curve})
+    assert found.area(found.learners[0]) == pytest.approx([0.875] * 5)
+
+
 def test_separate_trainings_are_steps(tmp_path: Path) -> None:
     found = outcome(tmp_path)
     assert [each.steps for each in curves(found).lines] == [

@@ -222,7 +222,8 @@ def reached(curve: ArrayLike, share: float) -> float | None:
 
 def area(curve: ArrayLike, budget: float, *, steps: bool = False) -> float:
     """Mean height of a curve (P, 2) of (cost, share) from 0 to `budget`. It is linear between its points, or with
-    `steps` flat after each, and flat after the last. A mean of 1 equals the expert from the first step on."""
+    `steps` flat after each, and flat before the first and after the last. A mean of 1 equals the expert from the first
+    step on."""
     points = np.asarray(curve, float).reshape(-1, 2)
     cost = np.concatenate([[0.0], np.minimum(points[:, 0], budget), [budget]])
     height = np.concatenate([points[:1, 1], points[:, 1], points[-1:, 1]])

@@ -106,8 +106,10 @@ class Outcome:
         found = []
         for result in entry.results:
             shares = (np.array([point.returns for point in result.curve]) - low) / (high - low)  # (P, E)
-            steps = [point.steps for point in result.curve]
             flat = not result.env_steps  # an offline learner is the same between its trainings
+            # Before another one has all demonstrations, it is as it was at 0.
+            begun = 0 if flat else result.demo_steps
+            steps = [max(point.steps, begun) for point in result.curve]
             curves = (np.stack([steps, each], 1) for each in shares.T)
             found.append([area(curve, self.comparison.budget, steps=flat) for curve in curves])
         return found
