@@ -118,7 +118,9 @@ class AggreVaTe:
     def _visit(self, steps: int, most: int) -> list[tuple[Array, Array]]:
         """Visit states until `steps` are spent, at most `most`; returns observations and the expert's actions."""
         core, visits = self.core, []
-        seeds = episode_seeds(draw_seed(core.seed, core.iteration, 2))
+        # After a fault other episodes are visited, as in `envs` (`training.inputs`).
+        faults = [core.roll_in.sampler.envs.faults] if hasattr(core.roll_in.sampler.envs, "faults") else []
+        seeds = episode_seeds(draw_seed(core.seed, core.iteration, 2, *faults))
         begin = self.env_steps
         while self.env_steps - begin < steps:
             remains, before = most - (self.env_steps - begin), self.env_steps
