@@ -60,7 +60,8 @@ class RunningMoments(nn.Module):
 
 
 class ReturnScaler(nn.Module):
-    """Divides rewards by the running standard deviation of the discounted return, as SB3's VecNormalize does."""
+    """Divides rewards by the running standard deviation of the discounted return, and clips them to [-10, 10], as SB3's
+    VecNormalize does."""
 
     running: Tensor
 
