@@ -158,7 +158,8 @@ def _write_ppo_head(policy: ActorPolicy, net: Any) -> None:
     if isinstance(policy.action_space, spaces.Box):
         scale, center = _tensor(policy.scale), _tensor(policy.center)
         weight, bias = scale[:, None] * weight, center + scale * bias
-        net.log_std.copy_(policy.log_std + scale.log())
+        # Equal bounds leave nothing to scale, and SB3 clips whatever is drawn to them.
+        net.log_std.copy_(policy.log_std + torch.where(scale > 0, scale, 1.0).log())
     into.weight.copy_(weight)
     into.bias.copy_(bias)
 

@@ -215,6 +215,16 @@ def test_sb3_acts_the_same(name: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(found, policy.act(obs), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("head", ["clipped", "squashed"])
+def test_sb3_gets_an_action_of_equal_bounds(head: Any, tmp_path: Path) -> None:
+    policy = ActorPolicy(VECTOR, spaces.Box(np.float32([-1, 3]), np.float32([1, 3])), hidden=(8,), head=head)
+    to_sb3(policy, tmp_path / "p.zip")
+    model = (sb3.SAC if head == "squashed" else sb3.PPO).load(tmp_path / "p.zip", device="cpu")
+    obs = Deployed(policy).sample(20).numpy()
+    np.testing.assert_allclose(model.predict(obs, deterministic=True)[0], policy.act(obs), atol=1e-6)
+    assert set(model.predict(obs)[0][:, 1]) == {3.0}
+
+
 class Still(gym.Env[Any, Any]):
     """Nothing happens; the reward is minus the distance of the action from 0."""
 
