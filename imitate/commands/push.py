@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from pathlib import Path
 from typing import Any, Literal
@@ -9,6 +10,7 @@ from typing import Any, Literal
 import tyro
 
 from imitate import hub
+from imitate.commands.recorded import env_options, train_command
 from imitate.datasets.convert import FORMATS, convert
 from imitate.datasets.convert.sources import SUFFIXES
 from imitate.datasets.evaluation import Evaluation
@@ -44,7 +46,10 @@ def push(
     """
     facts, result = _described(demos)
     hub.check_push(repo)
-    card = data_card(facts, result, repo=repo, format=format, license=license)
+    spec = f"hub:{repo}"
+    copy = shlex.join(["imitate", "data", "convert", spec, "demos.h5", *env_options(facts)])
+    commands = list(filter(None, [train_command(spec, facts), copy]))
+    card = data_card(facts, result, commands=commands, format=format, license=license)
     with tempfile.TemporaryDirectory(prefix="imitate-") as scratch:
         files = _ours(demos) if format == "imitate" else _converted(demos, Path(scratch), format)
         pushed = hub.push(

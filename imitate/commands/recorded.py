@@ -1,4 +1,4 @@
-"""Parts that `imitate collect` and `imitate collect human` share."""
+"""Parts that `imitate collect`, `imitate collect human` and `imitate data push` share."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from imitate.commands.options import print_json
 from imitate.datasets.storage.validate import describe
-from imitate.errors import InputError
+from imitate.errors import InputError, one_line
 
 if TYPE_CHECKING:
     from imitate.experts import Expert
 
-__all__ = ["check_out", "say_recorded"]
+__all__ = ["check_out", "env_options", "say_recorded", "train_command"]
 
 _OTHER_FORMATS = (".csv", ".npz", ".parquet", ".arrow")
 
@@ -51,7 +51,8 @@ def say_recorded(out: Path, expert: Expert | None, *, as_json: bool) -> None:
         "steps": f"{facts['steps']:,}",
         "return": "{mean:.4g} on average, {min:.4g} to {max:.4g}".format(**facts["returns"]),
         "expert": "" if expert is None else _own_return(expert),
-        "next": _next(out, facts),
+        "next": train_command(str(out), facts)
+        or "no learner here imitates discrete actions from observations alone: leave --no-actions out",
     }
     print("\n".join(f"{name:<9} {said}" for name, said in lines.items() if said))
 
@@ -65,10 +66,17 @@ def _own_return(expert: Expert) -> str:
     return f"{expert.source}: {', '.join(known)}" if known else ""
 
 
-def _next(out: Path, facts: dict[str, Any]) -> str:
+def train_command(demos: str, facts: dict[str, Any]) -> str | None:
+    """The command that imitates the demonstrations `describe` has described; None if no learner here can."""
     if not facts["has_actions"] and facts["action_space"]["type"] != "Box":
-        return "no learner here imitates discrete actions from observations alone: leave --no-actions out"
-    kwargs = ["--env-kwargs", json.dumps(facts["env_kwargs"])] if facts["env_kwargs"] else []
+        return None
     algorithm = "bc" if facts["has_actions"] else "gaifo"
-    words = ["imitate", "train", algorithm, "--env", facts["env_id"], *kwargs]
-    return shlex.join([*words, "--demos", str(out), "--out", f"runs/{algorithm}"])
+    words = ["imitate", "train", algorithm, *env_options(facts)]
+    return shlex.join([*words, "--demos", demos, "--out", f"runs/{algorithm}"])
+
+
+def env_options(facts: dict[str, Any]) -> list[str]:
+    """The options that make the environment of the demonstrations."""
+    kwargs = ["--env-kwargs", json.dumps(facts["env_kwargs"])] if facts["env_kwargs"] else []
+    # A file of somebody else's may name any text.
+    return ["--env", one_line(facts["env_id"]), *kwargs]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,12 +97,13 @@ def _eval_result(env_id: str, result: Evaluation) -> Any:
 
 
 def data_card(
-    facts: Mapping[str, Any], result: Evaluation, *, repo: str, format: str, license: str | None
+    facts: Mapping[str, Any], result: Evaluation, *, commands: Sequence[str], format: str, license: str | None
 ) -> str:
     """The card of demonstrations.
 
-    facts    of `imitate.datasets.storage.validate.describe`
-    result   the returns of the episodes
+    facts     of `imitate.datasets.storage.validate.describe`
+    result    the returns of the episodes
+    commands  to learn from them, and to convert them
     """
     from huggingface_hub import DatasetCard, DatasetCardData
 
@@ -117,13 +118,12 @@ def data_card(
         data,
         template_path=str(_TEMPLATES / "data_card.md"),
         env_id=env_id,
-        env=shlex.quote(env_id),  # a file of somebody else's may name any text
         keywords=_keywords(facts["env_kwargs"]),
         facts=facts,
         result=result,
         format=format,
         versions=", ".join(f"{name} {version}" for name, version in facts["versions"].items()),
-        spec=f"hub:{repo}",
+        commands=commands,
         license=license,
     )
     return f"{card}\n"

@@ -84,6 +84,26 @@ def test_commands_on_the_card_quote_a_name_that_a_file_gives(hub: Hub, tmp_path:
     assert "demos.h5 --env 'Pole-v1; touch here # and there'\n" in card
 
 
+def test_commands_on_the_card_make_the_environment_as_it_was_recorded(hub: Hub, tmp_path: Path) -> None:
+    one, options = str(tmp_path / "one.h5"), ["--episodes", "1", "--env-kwargs", '{"max_episode_steps": 9}']
+    assert main(["collect", "random", "--env", CARTPOLE, *options, "--out", one]) == 0
+    assert main(["data", "push", one, "org/demos"]) == 0
+    made = f"--env {CARTPOLE} --env-kwargs '{{\"max_episode_steps\": 9}}'"
+    card = hub.files(REPO)["README.md"].decode()
+    assert f"imitate train bc {made} --demos hub:org/demos --out runs/bc\n" in card
+    assert f"imitate data convert hub:org/demos demos.h5 {made}\n" in card
+
+
+def test_the_card_of_observations_alone_names_a_learner_that_takes_them(hub: Hub, tmp_path: Path) -> None:
+    for env_id, command in (("Pendulum-v1", "imitate train gaifo --env Pendulum-v1"), (CARTPOLE, None)):
+        path = str(tmp_path / f"{env_id}.h5")
+        words = ["collect", "random", "--env", env_id, "--episodes", "1", "--no-actions", "--out", path]
+        assert main(words) == 0
+        assert main(["data", "push", path, "org/demos"]) == 0
+        card = hub.files(REPO)["README.md"].decode()
+        assert command in card if command else "imitate train" not in card
+
+
 @pytest.mark.parametrize("format", ["lerobot", "csv"])
 def test_other_formats(format: str, hub: Hub, demos: Path) -> None:
     pytest.importorskip("pyarrow")
