@@ -44,7 +44,10 @@ logger = logging.getLogger(__name__)
 
 
 def check_demos(demos: DemoReader, env_id: str, env_kwargs: Mapping[str, Any]) -> None:
-    """Raise InputError unless the demonstrations are of this environment and, if it is installed, have its spaces."""
+    """Raise InputError unless the demonstrations are of this environment and, if it is installed, have its spaces.
+
+    Warns if they were recorded with other keywords of the environment.
+    """
     if bare_id(demos.info.env_id) != bare_id(env_id):
         own = demos.info.env_id
         raise InputError(
@@ -57,14 +60,15 @@ def check_demos(demos: DemoReader, env_id: str, env_kwargs: Mapping[str, Any]) -
         hint = f"; --env {own} names that of the demonstrations" if own != env_id else hint
         logger.warning("%s is not installed here: spaces are those of the demonstrations%s", env_id, hint)
         return
+    theirs, ours = (shlex.quote(json.dumps(each)) for each in (demos.info.env_kwargs, env_kwargs))
+    differ = demos.info.env_kwargs != json.loads(json.dumps(env_kwargs))  # a tuple is a list in a file
     with closing(make_env(env_id, env_kwargs)) as env:
         for name in ("observation_space", "action_space"):
             recorded, now = getattr(demos.info, name), getattr(env, name)
             if recorded != now:
                 several = isinstance(recorded, Fields) and not isinstance(now, Fields)
-                if demos.info.env_kwargs != env_kwargs:
-                    given = shlex.quote(json.dumps(demos.info.env_kwargs))
-                    remedy = f"give --env-kwargs {given}, with which they were recorded, or record others"
+                if differ:
+                    remedy = f"give --env-kwargs {theirs}, with which they were recorded, or record others"
                 elif several:
                     remedy = "take its own with `imitate data convert --obs-keys`"
                 else:
@@ -72,6 +76,13 @@ def check_demos(demos: DemoReader, env_id: str, env_kwargs: Mapping[str, Any]) -
                 raise InputError(
                     f"the demonstrations' {name} is {recorded}, that of {env_id} is {now}; {remedy}"
                 )
+    if differ and demos.info.env_kwargs:
+        logger.warning(
+            "the demonstrations were recorded with --env-kwargs %s, and this run has %s: give the same ones, unless "
+            "another environment is meant",
+            theirs,
+            ours if env_kwargs else "none",
+        )
 
 
 def check_expert(actor: Expert | ActorPolicy, name: str, env_id: str, env_kwargs: Mapping[str, Any]) -> None:

@@ -58,6 +58,29 @@ def test_demonstrations_of_other_keywords_are_refused_if_spaces_differ(tmp_path:
             check_demos(demos, env_id, {})
 
 
+def test_demonstrations_of_other_keywords_are_a_warning_if_spaces_agree(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with make_env("CartPole-v1") as env:
+        info = DemoInfo("CartPole-v1", env.observation_space, env.action_space)
+    for name, kwargs in (("of_20", {"max_episode_steps": 20}), ("unknown", {})):
+        with DemoWriter(tmp_path / f"{name}.h5", replace(info, env_kwargs=kwargs)) as writer:
+            obs = np.zeros((2, 4), np.float32)
+            writer.append(Trajectory(obs, np.zeros(1, np.int64), np.ones(1, np.float32), True, False))
+    with DemoReader(tmp_path / "of_20.h5") as demos:
+        check_demos(demos, "CartPole-v1", {"max_episode_steps": 20})
+        assert not caplog.records
+        check_demos(demos, "CartPole-v1", {"max_episode_steps": 9})
+        recorded = "recorded with --env-kwargs '{\"max_episode_steps\": 20}', and this run has"
+        assert f"{recorded} '{{\"max_episode_steps\": 9}}'" in caplog.text
+        check_demos(demos, "CartPole-v1", {})
+        assert f"{recorded} none" in caplog.text
+    caplog.clear()
+    with DemoReader(tmp_path / "unknown.h5") as demos:
+        check_demos(demos, "CartPole-v1", {"max_episode_steps": 9})
+    assert not caplog.records
+
+
 def test_demonstrations_of_a_module_say_how_to_name_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
