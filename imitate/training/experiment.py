@@ -185,6 +185,7 @@ class Experiment:
 
     def to_toml(self, folder: Path) -> str:
         """The settings other than the preset's, with paths from `folder`, for `read`. Seed and device are left out."""
+        folder = folder.resolve()  # behind a link it has other parents than its name says
         run = dataclasses.asdict(self._with_paths(Path(), lambda name: os.path.relpath(name, folder)))
         preset = dataclasses.asdict(Experiment.preset(self.algorithm, self.env_id))
         if self.hyperparameters.get("total_steps") == self.budget:

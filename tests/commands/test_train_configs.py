@@ -68,6 +68,17 @@ def test_toml_holds_what_differs_from_the_preset(tmp_path: Path) -> None:
     assert again == gail
 
 
+def test_toml_in_a_folder_behind_a_link_names_files_that_are_there() -> None:
+    Path("demos.h5").touch()
+    Path("disk/big/runs").mkdir(parents=True)
+    Path("link").symlink_to("disk/big")
+    bc = Experiment.create("bc", "CartPole-v1", demos="demos.h5")
+    Path("link/runs/bc.toml").write_text(bc.to_toml(Path("link/runs")), encoding="utf-8")
+    demos = Experiment.read("link/runs/bc.toml").demos
+    assert demos is not None
+    assert Path(demos).samefile("demos.h5")
+
+
 def test_a_name_in_toml_that_is_no_setting_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """It would be ignored: here the step size belongs in [hyperparameters]."""
     text = 'algorithm = "ppo"\nenv_id = "CartPole-v1"\nlearning_rate = 0.1\n'
