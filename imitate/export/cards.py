@@ -27,6 +27,7 @@ def model_card(
     film: str | None,
     archive: str | None,
     normalised: bool,
+    has_files: bool,
     license: str | None,
 ) -> str:
     """The card of a run's policy. Its metadata have the mean return as `model-index`, as the hub's RL agents do.
@@ -37,6 +38,7 @@ def model_card(
     spent    what the run took, such as `env_steps`
     film, archive   names of files in the repository, or None
     normalised      whether statistics of observations are beside the archive
+    has_files       whether the run learned from files, which are not in the repository
     """
     from huggingface_hub import ModelCard, ModelCardData
 
@@ -49,8 +51,8 @@ def model_card(
         model_name=algorithm,
         eval_results=None if result is None else [_eval_result(env_id, result)],
     )
-    experts = [config[name] for name in ("expert", "demos") if config.get(name)]
-    files = [config.get(name) for name in ("expert", "demos", "init", "reward")]
+    learned_from = [config.get("expert"), *config.get("other_experts", ()), config.get("demos")]
+    teachers = [f"`{name}`" for name in learned_from if name]
     card = ModelCard.from_template(
         data,
         template_path=str(_TEMPLATES / "model_card.md"),
@@ -58,7 +60,7 @@ def model_card(
         env_id=env_id,
         env=shlex.quote(env_id),
         keywords=_keywords(config.get("env_kwargs")),
-        teacher=f" from `{'` and `'.join(experts)}`" if experts else "",
+        teacher=f" from {' and '.join(teachers)}" if teachers else "",
         result=result,
         seed=TEST_SEED,
         film=film,
@@ -71,7 +73,7 @@ def model_card(
         spent=", ".join(f"{count:,} {what.replace('_', ' ')}" for what, count in spent.items() if count)
         or "an unknown number of steps",
         config=config,
-        has_files=any(name and Path(name).suffix for name in files),
+        has_files=has_files,
         versions=config.get("versions", {}),
         license=license,
     )

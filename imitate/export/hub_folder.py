@@ -55,7 +55,7 @@ def hub_folder(
         )
     if out.exists():
         raise InputError(f"{out} exists: choose another folder")
-    experiment, policy = Experiment.read(run / "config.json"), load_policy(run)
+    experiment, policy = Experiment.read(run.absolute() / "config.json"), load_policy(run)
     if env_id is not None and bare_id(env_id) != bare_id(experiment.env_id):
         raise InputError(f"{run} is a run on {experiment.env_id}, not on {env_id}: leave --env out")
     env_id, env_kwargs = experiment.env_id, experiment.env_kwargs
@@ -82,6 +82,7 @@ def hub_folder(
             film=FILM if filmed else None,
             archive=archive,
             normalised=(folder / "vecnormalize.pkl").exists(),
+            has_files=portable != experiment,
             license=license,
         )
         (folder / "README.md").write_text(text, "utf-8")

@@ -189,7 +189,31 @@ def test_only_names_of_files_are_published(tmp_path: Path) -> None:
     config = json.loads((run / "hub" / "config.json").read_text("utf-8"))
     assert (config["demos"], config["other_experts"]) == ("demos.h5", ["teacher.zip", "zoo:sac/X-v0"])
     assert config["versions"]
-    assert "`PPO.load`. It holds pickles" in (run / "hub" / "README.md").read_text("utf-8")
+    card = (run / "hub" / "README.md").read_text("utf-8")
+    assert "`PPO.load`. It holds pickles" in card
+    assert "from `random` and `teacher.zip` and `zoo:sac/X-v0` and `demos.h5`" in card
+    assert "so put yours beside it" in card
+
+
+@pytest.mark.parametrize("expert", ["{folder}/teacher", "zoo:sac/X-v1.5"])
+def test_the_card_says_what_belongs_beside_it(expert: str, tmp_path: Path) -> None:
+    """A folder of one's own has a name without a suffix, and a spec may have a dot."""
+    (tmp_path / "teacher").mkdir()
+    run = run_of(tmp_path / "run", other_experts=(expert.format(folder=tmp_path),))
+    assert export(run, "--no-film") == 0
+    said = "so put yours beside it" in (run / "hub" / "README.md").read_text("utf-8")
+    assert said == ("teacher" in expert)
+
+
+def test_demonstrations_beside_a_run_of_a_comparison_are_named_without_their_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = run_of(tmp_path / "run")
+    config = json.loads((run / "config.json").read_text("utf-8")) | {"demos": "../demos.h5"}
+    write_json(run / "config.json", config)
+    monkeypatch.chdir(tmp_path)
+    assert export(Path("run"), "--no-film") == 0
+    assert json.loads((run / "hub" / "config.json").read_text("utf-8"))["demos"] == "demos.h5"
 
 
 def test_what_cannot_be_made_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
