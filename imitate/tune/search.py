@@ -99,7 +99,14 @@ def tune(
             drawn = {name: each.drawn(trial, name) for name, each in ranges.items()}
             seed = FIRST_SEED + trial.number
             run = base.changed(nested(drawn), seed=seed)
-            return _returned(trial, run, out / "trials" / f"{trial.number:04}", experts)
+            folder = out / "trials" / f"{trial.number:04}"
+            try:
+                return _returned(trial, run, folder, experts)
+            except optuna.TrialPruned:
+                from imitate.training.checkpoint import CHECKPOINT  # imports torch
+
+                (folder / CHECKPOINT).unlink(missing_ok=True)  # nobody goes on with it, and a replay is large
+                raise
 
         # The file may be lost, or the process was killed before it was written.
         best = _write_best(study, base, out)
@@ -159,7 +166,8 @@ def _returned(trial: optuna.Trial, run: Experiment, folder: Path, experts: Seque
         rows = validations(folder)
         for step in range(told, len(rows)):
             trial.report(rows[step].score, step)
-        if len(rows) > told and trial.should_prune():
+        # Stopping a run that has finished saves nothing.
+        if len(rows) > told and not (folder / "finished.json").exists() and trial.should_prune():
             raise optuna.TrialPruned
         told = len(rows)
 

@@ -180,6 +180,23 @@ def test_a_trial_without_a_whole_validation_does_not_end_the_search(
     assert "imitate: trial 1 has a return of" in capsys.readouterr().err
 
 
+def test_a_trial_that_was_stopped_leaves_no_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody goes on with it, and with a replay it is large."""
+    monkeypatch.setattr("optuna.trial.Trial.should_prune", lambda trial: trial.number == 1)
+    assert main([*FEW, "--trials", "2"]) == 0
+    assert not Path("search/trials/0001/finished.json").exists()
+    assert not list(Path("search").rglob("checkpoint*"))
+
+
+def test_a_trial_that_has_finished_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An offline learner is validated once, at its end."""
+    monkeypatch.setattr("optuna.trial.Trial.should_prune", lambda _: True)
+    assert main(["collect", "CartPole-v1:ppo", "--episodes", "1", "--out", "demos.h5"]) == 0
+    held = ("--demos", "demos.h5", "--max-updates", "5", "--eval-episodes", "1")
+    assert main(["tune", "bc", "--env", "CartPole-v1", *held, "--trials", "1", "--out", "search"]) == 0
+    assert Path("search/best.toml").exists()
+
+
 def test_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
     assert "leave out --seed" in refused(capsys, *TUNE, "--seed", "1")
     few = ["130" if word == "2k" else word for word in TUNE]
