@@ -57,7 +57,15 @@ class Best:
 
 
 def prepared(experiment: Experiment) -> Experiment:
-    """The run with a few validations, by which trials are compared; an offline learner has one, at the end."""
+    """The run with a few validations, by which trials are compared; an offline learner has one, at the end.
+
+    Raises InputError if its environment is not installed.
+    """
+    if not experiment.evaluable:
+        raise InputError(
+            f"tuning plays {experiment.env_id}, which is not installed here: install it, or name one of yours with "
+            f"--env MODULE:{experiment.env_id}"
+        )
     every = LARGEST if find(experiment.algorithm).offline else max(experiment.budget // _VALIDATIONS, 1)
     return replace(experiment, eval_every=every, eval_episodes=min(experiment.eval_episodes, _EPISODES))
 
@@ -116,7 +124,10 @@ def tune(
             so_far = f"; the best so far is trial {best.trial} with {best.score:.4g}" if best else ""
             logger.info("trial %d: %s%s", last.number, _said(last), so_far)
         if best is None:
-            raise InputError(f"no trial came to its end; the last one: {_said(_ended(study)[-1])}")
+            raise InputError(
+                f"no trial came to its end; the last one: {_said(_ended(study)[-1])}; a search with other settings "
+                "needs another --out"
+            )
         return best
 
 

@@ -200,9 +200,19 @@ def test_a_trial_that_has_finished_counts(monkeypatch: pytest.MonkeyPatch) -> No
 def test_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
     assert "leave out --seed" in refused(capsys, *TUNE, "--seed", "1")
     few = ["130" if word == "2k" else word for word in TUNE]
-    assert "too small" in refused(capsys, *few, "--trials", "1")
+    said = refused(capsys, *few, "--trials", "1")
+    assert "give a larger --budget; a search with other settings needs another --out" in said
+    assert "another --out" in refused(capsys, *FEW, "--trials", "1")
     assert "is given: leave some out" in refused(capsys, *TUNE, "--learning-rate", "1e-3")
     assert "--expert SPEC" in refused(capsys, "tune", "dagger", "--env", "CartPole-v1", "--out", "other")
+
+
+def test_an_environment_that_is_not_here_is_not_tuned_on(capsys: pytest.CaptureFixture[str]) -> None:
+    """BC trains on it, but nobody gave the --eval-every that a run without evaluations is told to leave out."""
+    bc = ("tune", "bc", "--env", "Valve-v0", "--demos", "demos.h5", "--trials", "1", "--out", "other")
+    said = refused(capsys, *bc)
+    assert "tuning plays Valve-v0, which is not installed here: install it, or name" in said
+    assert "--env MODULE:Valve-v0" in said
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
