@@ -97,13 +97,14 @@ def _run(arguments: list[str]) -> int:
         return 0
     # Before torch starts its threads: networks this small are slower on several.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    from imitate.envs.trust import trust
-
     for argument in arguments:
         if "\0" in argument or not _is_text(argument):
             raise InputError(f"{argument!r} is not UTF-8 text, which records of a run are: rename the file")
     typed = CommandLine(arguments)
-    trust(*typed.values("--env"), *typed.values("--expert"))
+    if names := [*typed.values("--env"), *typed.values("--expert")]:
+        from imitate.envs.trust import trust  # imports gymnasium, which `doctor` must find broken by itself
+
+        trust(*names)
     logging.basicConfig(format="imitate: %(message)s", level=logging.WARNING, stream=sys.stderr)
     logging.getLogger("imitate").setLevel(logging.INFO)
     return find(arguments[0])(arguments[1:])

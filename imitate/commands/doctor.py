@@ -7,10 +7,11 @@ import platform
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass
-from importlib import metadata
+from importlib import import_module, metadata
 from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +21,9 @@ from imitate.errors import InputError, one_line, pip_install
 from imitate.files import cache_folder, home
 
 __all__ = ["doctor"]
+
+_MODULES = {"opencv-python-headless": "cv2", "pyyaml": "yaml"}
+"""Modules of packages that have another name."""
 
 
 class _Missing(Exception):
@@ -86,9 +90,22 @@ def _dependencies() -> str:
         found.append(f"{each.name} {version}")
         if version == "none" or not each.specifier.contains(version, prereleases=True):
             wrong.append(f"{each.name}{each.specifier} (here: {version})")
+        elif error := _import_error(_MODULES.get(each.name, each.name.replace("-", "_"))):
+            wrong.append(f"a working {each.name} (here: {error})")
     if wrong:
         raise RuntimeError(f"wanted {', '.join(wrong)}")
     return f"imitate-rl {metadata.version('imitate-rl')}, which supports {', '.join(found)}"
+
+
+def _import_error(module: str) -> str:
+    """The error that the import of a module ends with, or ""."""
+    try:
+        # PyBullet prints when it was built, and OpenCV that it lacks NumPy.
+        with _silent(), redirect_stdout(StringIO()):
+            import_module(module)
+    except Exception as error:  # a foreign package may raise anything
+        return f"{type(error).__name__}: {one_line(error)}"
+    return ""
 
 
 def _torch() -> str:

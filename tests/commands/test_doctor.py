@@ -62,9 +62,11 @@ def test_what_is_missing_is_said_with_its_command(
 
 
 def test_a_broken_package_is_one_line_and_the_others_are_still_looked_at(tmp_path: Path) -> None:
-    """The exit status is 1 for torch, which everything needs, and MuJoCo's state is another's."""
+    """The exit status is 1 for what everything needs, and MuJoCo's state is another's."""
     (tmp_path / "torch.py").write_text("raise OSError('libtorch_cpu.so:\\n cannot open shared object file')")
     (tmp_path / "mujoco.py").write_text("raise ImportError('libGL.so.1: no such file')")
+    (tmp_path / "h5py.py").write_text("print('Install me')\nraise ImportError('libhdf5.so: no such file')")
+    (tmp_path / "gymnasium.py").write_text("raise ImportError('no module farama')")
     environment = os.environ | {"PYTHONPATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
     command = [sys.executable, "-m", "imitate.cli", "doctor", "--json"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -73,7 +75,10 @@ def test_a_broken_package_is_one_line_and_the_others_are_still_looked_at(tmp_pat
     assert found["torch"]["state"] == "broken"
     assert found["torch"]["remedy"] == "pip install --force-reinstall -c constraints.txt -e ."
     assert found["torch"]["text"] == "OSError: libtorch_cpu.so: cannot open shared object file"
-    assert found["Gymnasium"]["state"] == found["ALE"]["state"] == found["PyBullet"]["state"] == "ok"
+    assert found["imitate"]["state"] == found["Gymnasium"]["state"] == "broken"
+    assert "a working h5py (here: ImportError: libhdf5.so: no such file)" in found["imitate"]["text"]
+    assert found["Gymnasium"]["text"] == "ImportError: no module farama"
+    assert found["ALE"]["state"] == found["PyBullet"]["state"] == "ok"
     if found["MuJoCo"]["state"] != "missing":
         assert found["MuJoCo"] | {"text": ""} == {
             "name": "MuJoCo",
