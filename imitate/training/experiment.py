@@ -9,7 +9,7 @@ import dataclasses
 import json
 import os
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -184,13 +184,18 @@ class Experiment:
         return dataclasses.asdict(self._with_paths(Path(), lambda name: str(Path(name).absolute())))
 
     def to_toml(self, folder: Path) -> str:
-        """The settings other than the preset's, with paths from `folder`, for `read`. Seed and device are left out."""
+        """The settings other than the preset's, with paths from `folder`, for `read`. Seed and device are left out.
+
+        Raises InputError if one of them is null, or has a null in it.
+        """
         folder = folder.resolve()  # behind a link it has other parents than its name says
         run = dataclasses.asdict(self._with_paths(Path(), lambda name: os.path.relpath(name, folder)))
         preset = dataclasses.asdict(Experiment.preset(self.algorithm, self.env_id))
         if self.hyperparameters.get("total_steps") == self.budget:
             del run["hyperparameters"]["total_steps"]  # it follows
         given = {"algorithm": self.algorithm, "env_id": self.env_id} | _beside(run, preset)
+        if name := next(_nulls(given), None):
+            raise InputError(f"{name} is null, which TOML does not have: leave it out, or give another value")
         return as_toml({name: value for name, value in given.items() if name not in ("seed", "device")})
 
     def portable(self) -> Experiment:
@@ -292,9 +297,18 @@ def _beside(values: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any
         before = base.get(name)
         if isinstance(value, Mapping) and isinstance(before, Mapping):
             value = _beside(value, before) or before
-        if value != before:
+        if name not in base or value != before:
             found[name] = value
     return found
+
+
+def _nulls(values: Any, prefix: str = "") -> Iterator[str]:
+    """The names of the values that are None, in tables and lists too, such as `env_kwargs.map_name`."""
+    for name, value in values.items() if isinstance(values, Mapping) else enumerate(values):
+        if value is None:
+            yield f"{prefix}{name}"
+        elif isinstance(value, Mapping | list | tuple):
+            yield from _nulls(value, f"{prefix}{name}.")
 
 
 def _resolved(algorithm: str, env_id: str) -> str:

@@ -84,7 +84,8 @@ def tune(
     experts   those that the experiment names, if they are loaded already
 
     Raises KeyboardInterrupt at Ctrl-C, and InputError if Optuna is not installed, if `out` holds another search, if
-    nothing is left to search, if no trial came to its end, and as `execute` does.
+    nothing is left to search, if a setting is null, which best.toml can't have, if no trial came to its end, and as
+    `execute` does.
     """
     try:
         import optuna
@@ -99,6 +100,7 @@ def tune(
         raise InputError(
             f"every hyperparameter of {base.algorithm} that could be searched is given: leave some out"
         )
+    base.to_toml(out)  # refuses what best.toml can't have, before the first trial
     with lock(out, "a search"):
         _check_same(out, _Search(base.to_json(), sorted(ranges)), fixed)
         study = _study(out)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typed import PPO, config, refused
 
 from imitate.cli import main
+from imitate.errors import InputError
 from imitate.training.experiment import Experiment
 
 pytestmark = pytest.mark.usefixtures("in_a_folder")
@@ -66,6 +68,22 @@ def test_toml_holds_what_differs_from_the_preset(tmp_path: Path) -> None:
     Path("runs/gail.toml").write_text(gail.to_toml(Path("runs")), encoding="utf-8")
     again = Experiment.read("runs/gail.toml").changed(demos="demos.h5")
     assert again == gail
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "settings", "named"),
+    [
+        ("ppo", {"env_kwargs": {"map_name": None}}, "env_kwargs.map_name"),
+        ("ppo", {"env_kwargs": {"map": {"name": None}}}, "env_kwargs.map.name"),
+        ("ppo", {"env_kwargs": {"rows": ["SF", None]}}, "env_kwargs.rows.1"),
+        ("loki", {"expert": "random", "hyperparameters": {"ppo": {"target_kl": None}}},
+         "hyperparameters.ppo.target_kl"),
+    ],
+)  # fmt: skip
+def test_a_null_that_toml_would_lose_is_refused(algorithm: str, settings: dict[str, Any], named: str) -> None:
+    """Read back, the setting would be the preset's, or the environment's own."""
+    with pytest.raises(InputError, match=f"^{named} is null, which TOML does not have: leave it out"):
+        Experiment.create(algorithm, "CartPole-v1", **settings).to_toml(Path())
 
 
 def test_toml_in_a_folder_behind_a_link_names_files_that_are_there() -> None:

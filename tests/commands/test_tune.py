@@ -199,6 +199,9 @@ def test_a_trial_that_has_finished_counts(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
     assert "leave out --seed" in refused(capsys, *TUNE, "--seed", "1")
+    null = refused(capsys, *FEW, "--env-kwargs", '{"continuous": null}', "--trials", "1")
+    assert "env_kwargs.continuous is null, which TOML does not have" in null
+    assert not Path("search").exists()
     few = ["130" if word == "2k" else word for word in TUNE]
     said = refused(capsys, *few, "--trials", "1")
     assert "give a larger --budget; a search with other settings needs another --out" in said
