@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -250,6 +251,15 @@ class ActorCritic(OffPolicy):
     @abstractmethod
     def _descend(self, batch: Batch, *, improves: bool) -> dict[str, Tensor]:
         """`update` with the batch's `noise` (`noises`, B, D); the policy learns if it `improves`."""
+
+    @property
+    def missing(self) -> int:
+        """Steps before the first gradient step: at `learning_starts` none is due yet."""
+        per_step = self.config.updates_per_step
+        if self.updates or not per_step:
+            return super().missing
+        first = self.config.learning_starts + math.ceil(1 / max(per_step, 1e-9))
+        return max(super().missing, first - self.env_steps)
 
     def learn(self) -> list[dict[str, Tensor]]:
         """The gradient steps that are due after a round."""

@@ -108,10 +108,14 @@ class OffPolicy(ABC):
 
     @property
     def least_steps(self) -> int:
-        """One step of each environment, or what the replay lacks before learning starts."""
+        """One step of each environment, or those that are `missing`."""
         each = self.sampler.envs.num_envs
-        missing = 0 if self.ready else self.config.learning_starts - len(self.replay)
-        return max(-(-missing // each), 1) * each
+        return max(-(-self.missing // each), 1) * each
+
+    @property
+    def missing(self) -> int:
+        """Steps that the replay lacks before learning starts."""
+        return 0 if self.ready else self.config.learning_starts - len(self.replay)
 
     @property
     def done(self) -> bool:

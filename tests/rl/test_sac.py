@@ -146,6 +146,32 @@ def test_updates_per_step_may_be_a_fraction() -> None:
     assert learner.updates == (learner.env_steps - 100) // 4
 
 
+@pytest.mark.parametrize(
+    ("per_step", "count", "least", "updates"),
+    [(1.0, 1, 101, 1), (1.0, 2, 102, 2), (1.0, 3, 102, 2), (0.1, 2, 110, 1), (0.0, 2, 100, 0)],
+)
+def test_the_least_steps_end_with_the_first_update(
+    per_step: float, count: int, least: int, updates: int
+) -> None:
+    """Learning starts after 100 steps, and the first update is due a step later, or ten if each takes ten steps."""
+    learner = SAC(small(updates_per_step=per_step), envs=envs_of(count=count), seed=0)
+    with pytest.raises(InputError, match=f"takes at least {least} steps, but only {least - 1} are left"):
+        learner.step(least - 1)
+    learner.replay.add(learner.collect(limit=count))
+    assert learner.least_steps == least - count
+    while learner.env_steps < least - count:
+        learner.replay.add(learner.collect(least - count - learner.env_steps))
+    assert not learner.learn()
+    assert learner.least_steps == count
+    learner.step(count)
+    assert learner.updates == updates
+    assert learner.least_steps == count
+
+
+def test_updates_that_are_never_due_are_counted_without_an_overflow() -> None:
+    assert SAC(small(updates_per_step=1e-310), envs=envs_of(), seed=0).least_steps > 1e8
+
+
 def test_the_temperature_falls_while_entropy_is_above_its_target() -> None:
     learner = SAC(small(), envs=envs_of(), seed=0)
     before = learner.temperature.now
