@@ -13,14 +13,15 @@ from forked import run
 from reported import fill
 
 from imitate.compare.execute import worker
-from imitate.compare.execute.recording import affordable_episodes, in_order
+from imitate.compare.execute.recording import affordable_episodes, in_order, recorded
 from imitate.compare.execute.training import training
-from imitate.compare.plan.comparison import Job, jobs
+from imitate.compare.plan.comparison import Comparison, Job, jobs
 from imitate.compare.report.report import write_report
 from imitate.compare.statistics.job_results import MetricsRow, Result
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.seeds import Stream, draw_seed, episode_seeds
+from imitate.errors import InputError
 
 SHORT = {"max_episode_steps": 100}
 
@@ -60,6 +61,20 @@ def test_learners_with_an_environment_keep_most_of_the_budget_for_it(tmp_path: P
     assert found is not None
     assert (found.demo_steps, found.expert_queries) == (200, 200)
     assert 400 < found.env_steps <= 600
+
+
+def test_a_controls_first_demonstration_may_be_longer_than_the_experts(tmp_path: Path) -> None:
+    """Pendulum's episodes take 200 steps; the expert's are said to take 150, and only the budget is a limit."""
+    for budget in (1_000, 150):
+        wanted = Comparison("Pendulum-v1", ("gail",), "Pendulum-v1", budget=budget, demo_episodes=1)
+        control = next(job for job in jobs(wanted, tmp_path, 150) if job.name == "demos:random-seed0")
+        assert control.steps == 150
+        if budget == 1_000:
+            worker.record(wanted, control, lambda _steps: None)
+            assert recorded(control).steps == 200
+        else:
+            with pytest.raises(InputError, match="one episode of random takes more than the budget of 150 "):
+                worker.record(wanted, control, lambda _steps: None)
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -45,7 +45,8 @@ class Recorded:
 
 
 def record(comparison: Comparison, job: Job, progress: Callable[[int], None]) -> None:
-    """Record the expert's first episodes, in the order of their seeds, as many as fit in `job.steps`.
+    """Record the expert's first episodes, in the order of their seeds, as many as fit in `job.steps`, but at least one
+    if the budget pays for it.
 
     An episode that ends while an earlier one is still running waits for it; unfinished episodes are dropped at the end.
     So the recording depends neither on the lengths of episodes nor on the number of environments.
@@ -71,15 +72,16 @@ def record(comparison: Comparison, job: Job, progress: Callable[[int], None]) ->
         with DemoWriter(temporary, info, sync=False) as writer:
             ordered = in_order(episodes(expert, envs, episode_seeds(seed)), seed)
             for trajectory in islice(ordered, job.demo_episodes):
-                if steps + len(trajectory) > job.steps:
+                # The steps of a control are measured by the expert, whose episodes may be shorter.
+                if steps + len(trajectory) > (job.steps if count else comparison.budget):
                     break
                 writer.append(trajectory)
                 steps, count = steps + len(trajectory), count + 1
                 progress(steps)
         if not count:
             raise InputError(
-                f"one episode of {control or comparison.expert} takes more than the budget of {job.steps} steps; "
-                "give more"
+                f"one episode of {control or comparison.expert} takes more than the budget of "
+                f"{comparison.budget} steps; give more"
             )
     write_json(_note(job), asdict(Recorded(count, steps, cpu_seconds() - begin)))
 
