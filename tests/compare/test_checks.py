@@ -113,6 +113,25 @@ def test_nested_settings_are_shortened_too(tmp_path: Path) -> None:
     assert found["sqil", True].hyperparameters["dqn"]["learning_starts"] == 300
 
 
+@pytest.mark.parametrize(
+    ("name", "env_id", "settings", "num_envs", "within"),
+    [
+        ("gail", "CartPole-v1", {"learner": "a2c"}, 8, []),
+        ("gail", "CartPole-v1", {"learner": "reinforce"}, 8, []),
+        ("sqil", "CartPole-v1", {}, 8, ["dqn.learning_starts 1000 -> 200"]),
+        ("iq", "Pendulum-v1", {}, 1, ["sac.learning_starts 500 -> 200"]),
+        ("loki", "CartPole-v1", {}, 6, ["ppo.num_steps 256 -> 33", "ppo.batch_size 256 -> 198"]),
+    ],
+)
+def test_only_the_nested_settings_in_use_are_shortened(
+    tmp_path: Path, name: str, env_id: str, settings: dict[str, Any], num_envs: int, within: list[str]
+) -> None:
+    wanted = Comparison(env_id, (name,), env_id, budget=4_000, hyperparameters={name: settings})
+    run = training(wanted, next(job for job in jobs(wanted, tmp_path, 500) if job.algorithm == name))
+    assert run.stepped["num_envs"] == num_envs
+    assert [note for note in run.notes if "." in note] == within
+
+
 def test_edited_code_of_ones_own_is_measured_and_run_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

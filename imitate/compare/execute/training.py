@@ -10,8 +10,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 import numpy as np
+from gymnasium import spaces
 
-from imitate.algorithms import Algorithm
+from imitate.algorithms import ALGORITHMS, Algorithm
 from imitate.compare.execute.snapshots import Snapshots
 from imitate.compare.plan.comparison import Comparison, Job, is_given, overrides
 from imitate.compare.plan.learners import base, baseline, find
@@ -20,7 +21,7 @@ from imitate.datasets.storage.schema import DemoInfo
 from imitate.datasets.storage.writer import DemoWriter
 from imitate.datasets.trajectory import Policy, Trajectory
 from imitate.envs.fields import in_rows
-from imitate.envs.make import make_env
+from imitate.envs.make import make_env, spaces_of
 from imitate.errors import InputError
 from imitate.experts import Expert, load_expert
 from imitate.nn.stored_policy import load_policy, save_policy
@@ -134,8 +135,9 @@ class Trained:
             device=comparison.device,
             **run_fields,
         )
-        new, envs = shortened(chosen.hyperparameters, chosen.num_envs, job.steps, {**given, **run_fields})
-        said = notes(chosen.hyperparameters, new, (chosen.num_envs, envs))
+        used = _in_use(chosen, algorithm)
+        new, envs = shortened(used, chosen.num_envs, job.steps, {**given, **run_fields})
+        said = notes(used, new, (chosen.num_envs, envs))
         table = preset_of(name, comparison.env_id)
         if table and not algorithm.offline:
             said = made_for(preset.budget, job.steps) + said
@@ -180,6 +182,19 @@ class Trained:
             progress=lambda steps, _metrics: progress(steps),
             snapshot=snapshots,
         )
+
+
+def _in_use(run: Experiment, algorithm: Algorithm) -> dict[str, Any]:
+    """The hyperparameters without those of inner learners that the run does not use: GAIL's are chosen by name, SQIL's
+    and IQ-Learn's by the actions."""
+    unused = run.hyperparameters.keys() & ALGORITHMS.keys()
+    if algorithm.inner:
+        unused -= {run.hyperparameters[algorithm.inner]}
+    elif unused:
+        continuous = isinstance(spaces_of(run.env_id, run.env_kwargs)[1], spaces.Box)
+        suits = "any", "continuous" if continuous else "discrete"
+        unused = {name for name in unused if ALGORITHMS[name].actions not in suits}
+    return {name: value for name, value in run.hyperparameters.items() if name not in unused}
 
 
 def _made_up(path: Path, run: Experiment) -> Path:
