@@ -126,7 +126,9 @@ class Guided(OffPolicy):
 
     @property
     def asking(self) -> bool:
-        """True while an expert's action may be chosen or cloned. Afterwards none is asked."""
+        """True while an expert's action may be played, chosen or cloned. Afterwards none is asked."""
+        if not self.ready or self.offline:
+            return True
         cloned = self.config.cloning_fraction if self.config.cloning else 0.0
         return self.progress < max(self.config.guidance_fraction, cloned)
 
