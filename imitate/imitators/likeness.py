@@ -10,7 +10,7 @@ for it; the discriminator of another network would want fresh ones, and they are
 would not see the states that the policy leads itself into, where imitators fail.
 
 A terminated episode enters an absorbing state, which is one more point, weighted by the share of discounted time spent
-there. Its distance from all others is twice that of two of the expert's points. So falling early is far from an expert
+there. It is about twice as far from all others as two of the expert's points. So falling early is far from an expert
 that never falls, and hovering from one that lands; if it were near, a policy that balances where the expert never was
 could be farther away than one that falls beside it. This distance was chosen on seeds 10 to 14 of SQIL and IQ-Learn on
 CartPole, Acrobot and LunarLander.
@@ -76,9 +76,6 @@ class Likeness:
                     "add --eval-every 0, which keeps the last policy, or --validate-by return"
                 )
         table = demos.table if episodes is None else demos.table[episodes]
-        # Terminations count as often as the steps that are shown.
-        share = 1 / every if pairs is None else pairs / int(table["length"].sum())
-        terminations = int(table["terminated"].sum()) * share
         if pairs is not None:
             demos, episodes = shown(demos, episodes, every=every, pairs=pairs, seed=seed)
             every = 1
@@ -88,6 +85,8 @@ class Likeness:
         points = self._columns(obs, np.concatenate([each.labels[::every] for each in recorded]))
         self.mean, std = points.mean(0), points.std(0, correction=0)
         self.std = torch.where(std > 1e-6, std, 1.0)
+        # Terminations count as often as the steps that are shown.
+        terminations = int(table["terminated"].sum()) * len(points) / int(table["length"].sum())
         self.points, self.weights = self._weighted(points, terminations)
 
     def distance(self, rollout: Rollout) -> float:

@@ -86,6 +86,17 @@ def test_pairs_that_the_learner_is_not_shown_choose_nothing(tmp_path: Path) -> N
     torch.testing.assert_close(likeness.weights[-1], whole.weights[-1])
 
 
+def test_ends_count_as_often_as_the_steps_that_are_shown(tmp_path: Path) -> None:
+    """Of 21 steps each 20th are two."""
+    info = DemoInfo("Named-v0", spaces.Box(-1e3, 1e3, (1,)), spaces.Box(-1, 1, (1,)))
+    obs = np.linspace(0, 1, 22, dtype=np.float32)[:, None]
+    with DemoWriter(tmp_path / "demos.h5", info) as writer:
+        writer.append(Trajectory(obs, obs[1:], np.ones(21, np.float32), terminated=True, truncated=False))
+    with DemoReader(tmp_path / "demos.h5") as demos:
+        few, whole = Likeness(demos, every=20), Likeness(demos)
+    torch.testing.assert_close(few.weights[-1], whole.weights[-1])
+
+
 def test_an_end_that_the_expert_never_meets_is_far(tmp_path: Path) -> None:
     with DemoReader(named(tmp_path / "demos.h5", ENV)) as demos:
         likeness = Likeness(demos)
