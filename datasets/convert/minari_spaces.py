@@ -102,7 +102,7 @@ def _plain(space: Space) -> dict[str, Any]:
     if isinstance(space, Fields):
         return {"type": "Dict", "subspaces": {name: _plain(part) for name, part in space.items()}}
     if isinstance(space, spaces.Discrete):
-        return {"type": "Discrete", "dtype": "int64", "start": int(space.start), "n": int(space.n)}
+        return {"type": "Discrete", "dtype": str(space.dtype), "start": int(space.start), "n": int(space.n)}
     if not isinstance(space, spaces.Box):
         return space_to_json(space)
     plain = {"type": "Box", "dtype": str(space.dtype), "shape": list(space.shape)}

@@ -185,7 +185,8 @@ def space_to_json(space: Space) -> dict[str, Any]:
     if isinstance(space, Fields):
         return {"type": "Dict", "spaces": {name: space_to_json(part) for name, part in space.items()}}
     if isinstance(space, spaces.Discrete):
-        return {"type": "Discrete", "n": int(space.n), "start": int(space.start)}
+        dtype = {} if space.dtype == np.int64 else {"dtype": str(space.dtype)}
+        return {"type": "Discrete", "n": int(space.n), "start": int(space.start), **dtype}
     if isinstance(space, spaces.MultiBinary):
         return {"type": "MultiBinary", "n": space.n if isinstance(space.n, int) else list(space.n)}
     if isinstance(space, spaces.MultiDiscrete):
@@ -216,7 +217,8 @@ def space_from_json(data: Mapping[str, Any]) -> Space:
             return space
         if data["type"] == "Discrete":
             _check_size(int(data["n"]))
-            return spaces.Discrete(int(data["n"]), start=int(data["start"]))
+            dtype = _integer(data.get("dtype", "int64"))
+            return spaces.Discrete(int(data["n"]), start=int(data["start"]), dtype=dtype.type)
         if data["type"] == "MultiBinary":
             sizes = data["n"] if isinstance(data["n"], int) else tuple(map(int, data["n"]))
             _check_size(math.prod(np.atleast_1d(sizes).tolist()))
@@ -239,18 +241,27 @@ def space_from_json(data: Mapping[str, Any]) -> Space:
         OverflowError,
         AssertionError,
         RecursionError,
+        SyntaxError,  # NumPy's, of the type "(,,)i4"
     ) as error:
         raise InputError(f"not the description of a space: {one_line(error)}") from error
 
 
 def _multi_discrete(data: Mapping[str, Any]) -> spaces.MultiDiscrete:
-    dtype = np.dtype(str(data["dtype"]))
+    dtype = _integer(data["dtype"])
     nvec, start = (np.asarray(data[name], np.int64) for name in ("nvec", "start"))
     _check_size(int(nvec.size))
-    if dtype.kind not in "iu" or nvec.min() < 1 or start.shape != nvec.shape:
+    if nvec.min() < 1 or start.shape != nvec.shape:
         raise InputError("not the description of a MultiDiscrete space")
     _check_size(int(nvec.astype(object).sum()))
     return spaces.MultiDiscrete(nvec, dtype.type, start=start)
+
+
+def _integer(name: Any) -> np.dtype[Any]:
+    """The type of integers with this name. Raises InputError for other types."""
+    dtype = np.dtype(str(name))
+    if dtype.kind not in "iu":
+        raise InputError(f"not the description of a space: {dtype} is no type of integers")
+    return dtype
 
 
 def _check_size(count: int) -> None:

@@ -21,6 +21,13 @@ NAMES = sorted(set(FORMATS) - {"imitate", "csv"})
 DTYPES = [np.float32, np.float64, np.float16, np.uint8, np.int8, np.int32, np.int64]
 SHAPES = [(1,), (5,), (2, 3), (6, 4, 3), (2, 4, 4), (33, 34)]
 
+DISCRETE = st.builds(
+    spaces.Discrete,
+    st.integers(1, 9),
+    start=st.integers(-3, 3),
+    dtype=st.sampled_from([np.int64, np.int32]),
+)
+
 
 @st.composite
 def boxes(draw: st.DrawFn) -> Any:
@@ -35,9 +42,7 @@ def boxes(draw: st.DrawFn) -> Any:
 
 @st.composite
 def recordings(draw: st.DrawFn) -> tuple[DemoInfo, list[Trajectory]]:
-    observation = draw(
-        st.one_of(boxes(), st.builds(spaces.Discrete, st.integers(1, 9), start=st.integers(-3, 3)))
-    )
+    observation = draw(st.one_of(boxes(), DISCRETE))
     unit = st.builds(
         lambda n, t: spaces.Box(-1.0, 1.0, (n,), t), st.integers(1, 3), st.sampled_from(DTYPES[:2])
     )
@@ -45,7 +50,7 @@ def recordings(draw: st.DrawFn) -> tuple[DemoInfo, list[Trajectory]]:
     action = draw(
         st.one_of(
             unit,
-            st.builds(spaces.Discrete, st.integers(1, 9), start=st.integers(-3, 3)),
+            DISCRETE,
             st.builds(spaces.MultiDiscrete, several),
             st.builds(spaces.MultiBinary, st.integers(1, 3)),
         )
@@ -55,7 +60,7 @@ def recordings(draw: st.DrawFn) -> tuple[DemoInfo, list[Trajectory]]:
 
     def rows(space: Any, count: int) -> Any:
         if isinstance(space, spaces.Discrete):
-            return rng.integers(space.start, space.start + space.n, count)
+            return rng.integers(space.start, space.start + space.n, count, space.dtype)
         if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
             most = getattr(space, "nvec", 2)
             return rng.integers(most, size=(count, *space.shape)).astype(space.dtype)

@@ -95,6 +95,8 @@ def test_infinity_is_found_in_any_field() -> None:
     "space",
     [
         NESTED,
+        spaces.Discrete(3, start=-1),
+        spaces.Discrete(3, start=-1, dtype=np.int32),
         spaces.MultiDiscrete([3, 2], start=[5, 0]),
         spaces.MultiDiscrete([[3, 2], [1, 4]], np.int32),
         spaces.MultiBinary(4),
@@ -112,6 +114,13 @@ def test_spaces_are_stored_as_json_or_refused(space: spaces.Space[Any]) -> None:
     assert again.dtype == as_fields(space).dtype
 
 
+def test_the_type_of_a_discrete_space_is_stored_only_if_it_is_not_int64() -> None:
+    plain = {"type": "Discrete", "n": 3, "start": 0}
+    assert space_to_json(spaces.Discrete(3)) == plain
+    assert space_to_json(spaces.Discrete(3, dtype=np.uint8)) == {**plain, "dtype": "uint8"}
+    assert space_from_json(plain) == spaces.Discrete(3)
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -127,6 +136,12 @@ def test_spaces_are_stored_as_json_or_refused(space: spaces.Space[Any]) -> None:
         {"type": "MultiDiscrete", "nvec": [3, 3], "start": [0], "dtype": "int64"},
         {"type": "MultiDiscrete", "nvec": [3], "start": [0], "dtype": "object"},
         {"type": "MultiDiscrete", "nvec": [[3], [3, 4]], "start": [0], "dtype": "int64"},
+        {"type": "MultiDiscrete", "nvec": [3], "start": [0], "dtype": "(,,)i4"},
+        {"type": "Discrete", "n": 300, "start": 0, "dtype": "int8"},
+        *(
+            {"type": "Discrete", "n": 3, "start": 0, "dtype": dtype}
+            for dtype in ("float32", "bool", "object", "m8", "i4,i4", "(2,)i4", "(,,)i4", "", None)
+        ),
     ],
 )
 def test_malformed_descriptions_are_refused(data: dict[str, Any]) -> None:
