@@ -84,9 +84,9 @@ class AgentPolicy:
     def _in_bounds(self, outputs: Array) -> Array:
         outputs = outputs.reshape(len(outputs), *self._shape)
         if self._spec.squash_output:
-            actions = self._low + (np.tanh(outputs) + 1.0) * self._half_range
-        else:
-            actions = np.minimum(np.maximum(outputs, self._low), self._high)
+            # SB3's formula; rounding may leave the bounds.
+            outputs = self._low + (np.tanh(outputs) + 1.0) * self._half_range
+        actions = np.minimum(np.maximum(outputs, self._low), self._high)
         return actions.astype(self._dtype, copy=False)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from torch import Tensor, nn
 
 from imitate.errors import InputError
@@ -70,6 +70,15 @@ def test_gsde_on_the_observation_itself() -> None:
     spread = actor.act(obs, deterministic=False).std(0)
     clipped = np.abs(actor.act(obs[:1])[0]) == 2
     assert_allclose(spread[~clipped], np.sqrt(0.3**2 * 0.1**2 + 1e-6), rtol=0.05)
+
+
+def test_squashed_actions_stay_within_their_bounds() -> None:
+    """SB3's formula, -0.5 + (1 + 1) * 0.3, is the float32 above 0.1."""
+    arm = spaces.Box(-0.5, 0.1, (1,), np.float32)
+    spec = replace(SPEC, algorithm="TD3", action_space=arm, squash_output=True)
+    saturated = {"actor.mu.0.weight": torch.zeros(1, 3), "actor.mu.0.bias": torch.tensor([12.0])}
+    actor = AgentPolicy(spec, build_networks(spec, saturated, None))
+    assert_array_equal(actor.act(np.zeros((2, 3), np.float32)), [arm.high] * 2)
 
 
 @pytest.mark.parametrize(
