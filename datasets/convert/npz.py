@@ -27,6 +27,8 @@ __all__ = ["FORMAT"]
 _ROLES = tuple(name for name in NAMES if name != "episode")
 _OF_STEPS = ("action", "reward", "next_obs", "expert_action")
 _LARGEST_INFO = 1 << 24
+_FEW_EPISODES = 20_000
+"""So many are read from a file of any size, in 3 s: others compress what tells the episodes."""
 
 
 def found(path: Path) -> bool:
@@ -49,7 +51,7 @@ def read(
         acted = actions and (info is None or info.has_actions)
         arrays, names = _arrays(path, columns, acted)
         steps = arrays["action"].rows if acted else _steps_without_actions(arrays)
-        ends = _ends(arrays, steps, most(path).episodes, notes)
+        ends = _ends(arrays, steps, max(most(path).episodes, _FEW_EPISODES), notes)
         count = len(ends.lengths)
         note_unsaid(names, notes)
         for name in _OF_STEPS:
@@ -116,7 +118,8 @@ def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: boo
             for name, column in grown.items():
                 archive.write(column.path, f"{name}.npy")
             for name, array in small.items():
-                with archive.open(f"{name}.npy", "w") as member:
+                # Not compressed, so that the file's size bounds the number of its episodes: see `most`.
+                with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)
 
 

@@ -51,6 +51,17 @@ def test_there_and_back_again_is_the_same(name: str, kind: str, labelled: bool, 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.h5", out.name, "c.h5"]
 
 
+def test_many_short_episodes_fit_in_a_small_npz(tmp_path: Path) -> None:
+    """Deflate packs equal numbers into a hundredth. Ours has 16 bytes or more for each episode, however many."""
+    count = 1500
+    rows = {"obs": np.zeros(2 * count, int), "actions": np.zeros(count, int), "lengths": np.ones(count, int)}
+    np.savez_compressed(tmp_path / "a.npz", **rows)  # type: ignore[arg-type]
+    convert(tmp_path / "a.npz", tmp_path / "b.h5", env_id="Nowhere-v0")
+    convert(tmp_path / "b.h5", tmp_path / "c.npz")
+    assert (tmp_path / "c.npz").stat().st_size > 16 * count
+    assert convert(tmp_path / "c.npz", tmp_path / "d.h5", dry_run=True).episodes == count
+
+
 def test_a_csv_keeps_all_numbers_but_not_where_they_come_from(tmp_path: Path) -> None:
     played = recording(DISCRETE, labelled=True)
     source = write(tmp_path / "a.h5", DISCRETE, played)
