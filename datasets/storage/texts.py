@@ -16,6 +16,9 @@ from imitate.errors import InputError
 __all__ = ["Heap", "episodes_by", "texts_of"]
 
 _LONGEST = 1 << 24  # bytes of a text
+_MOST = 1 << 22
+"""Bytes of all tasks of a file, or of all its masks. As names of four letters they take a hundred times as much
+memory."""
 
 
 class Heap:
@@ -65,15 +68,23 @@ def texts_of(file: h5py.File, number: int) -> dict[str, Any]:
 
 
 def episodes_by(file: h5py.File, name: Literal["task", "masks"], count: int) -> dict[str, list[int]]:
-    """The numbers of the episodes with each task, or in each mask, among the first `count` of a file."""
+    """The numbers of the episodes with each task, or in each mask, among the first `count` of a file.
+
+    Raises InputError if the texts are not in the file, overlap, or take more than 4 MiB."""
     if "tags" not in file:
         return {}
     places, heap = file["tags"][name][:count].tolist(), file["texts"]
     distinct = {tuple(place) for place in places if place[1]}
     for place in distinct:
         _check(heap, *place)
-    if sum(length for _, length in distinct) > len(heap):
+    total = sum(length for _, length in distinct)
+    if total > len(heap):
         raise InputError("its texts overlap, which no writer makes: it is damaged")
+    if total > _MOST:
+        raise InputError(
+            f"the texts {name!r} of its episodes take {total} bytes, over the limit of {_MOST}: shorten them, or "
+            "divide the file with `imitate data split`"
+        )
     texts = {place: _read(heap, *place) for place in distinct}
     named = {place: text.split("\n") if name == "masks" else [text] for place, text in texts.items()}
     found: dict[str, list[int]] = {}

@@ -199,6 +199,16 @@ def test_texts_that_overlap_are_refused(tmp_path: Path) -> None:
         reader.masks()
 
 
+def test_texts_that_would_fill_the_memory_are_refused(tmp_path: Path) -> None:
+    """In the file they are packed to a thousandth."""
+    tasks = [letter * (3 << 20) for letter in "abc"]
+    episodes = [replace(one, info={"task": task}) for one, task in zip(with_texts(), tasks, strict=True)]
+    path = write(tmp_path / "a.h5", TEXTS, episodes)
+    with DemoReader(path) as reader, pytest.raises(InputError, match="take 9437184 bytes, over the limit"):
+        reader.tasks()
+    assert main(["data", "info", str(path)]) == 2
+
+
 @pytest.mark.parametrize("name", ["tags", "texts", "states"])
 def test_a_file_that_lacks_what_it_says_it_has_is_refused(name: str, tmp_path: Path) -> None:
     info = replace(TEXTS, state_size=1)
