@@ -98,9 +98,11 @@ def savepoint_of(path: Path) -> Path:
 def locked(path: Path) -> Lock:
     """The lock of the one writer of a recording, which readers don't need.
 
-    Raises InputError if another writer has it, or if its file can't be opened.
+    Raises InputError if another writer has it, if its file can't be opened, or if the recording is a folder.
     """
     real = Path(os.path.realpath(path))
+    if real.is_dir():
+        raise InputError(f"{path} is a folder, wanted a file: name one in it, or choose another name")
     file = real.with_name(f".{real.name}.lock")
     busy = (
         f"another recording is at work on {path}: wait for it, or call close() of the DemoWriter that was left open, "

@@ -111,7 +111,7 @@ def command(
         json: print the description of the file as JSON
     """
     _check_amount(episodes, steps)
-    check_out(out, resume)
+    check_out(out, resume, sharded=shards is not None)
     if compression == "zstd":
         register(out)  # refuses before the expert is measured
     check_seed(seed)

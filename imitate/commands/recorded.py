@@ -19,10 +19,18 @@ __all__ = ["check_out", "env_options", "say_recorded", "train_command"]
 _OTHER_FORMATS = (".csv", ".npz", ".parquet", ".arrow")
 
 
-def check_out(out: Path, resume: bool) -> None:
+def check_out(out: Path, resume: bool, *, sharded: bool = False) -> None:
     """Raise InputError if `out` can't be written, or exists and is not to be continued."""
     if out.exists() and not resume:
         raise InputError(f"{out} exists; choose another --out, or --resume it")
+    if sharded and out.is_file():
+        raise InputError(
+            f"{out} is a file, wanted a folder of shards: leave --shards out, or choose another --out"
+        )
+    if out.is_dir() and not sharded:
+        raise InputError(
+            f"{out} is a folder, wanted a file: say --shards to go on with shards, or choose another --out"
+        )
     if out.suffix in _OTHER_FORMATS:
         raise InputError(
             f"recordings are HDF5, got {out}: name it {out.with_suffix('.h5').name}; `imitate data convert` writes "

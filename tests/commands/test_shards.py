@@ -101,6 +101,27 @@ def test_mistakes_are_one_line(
     assert not (tmp_path / "demos").exists()
 
 
+@pytest.mark.parametrize(
+    ("shards", "message"),
+    [
+        ([], "is a folder, wanted a file: say --shards to go on with shards, or choose another --out"),
+        (
+            ["--shards", "3"],
+            "is a file, wanted a folder of shards: leave --shards out, or choose another --out",
+        ),
+    ],
+)
+def test_a_file_is_not_resumed_as_shards_nor_shards_as_a_file(
+    whole: Path, sharded: Path, capsys: pytest.CaptureFixture[str], shards: list[str], message: str
+) -> None:
+    out = whole if shards else sharded
+    before = sorted(out.parent.rglob("*"))
+    assert main([*COLLECT, "--episodes", "9", *shards, "--resume", "--out", str(out)]) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said == f"imitate: {out} {message}"
+    assert sorted(out.parent.rglob("*")) == before
+
+
 def test_shards_of_another_recording_are_refused(sharded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = {path: path.read_bytes() for path in sharded.iterdir()}
     arguments = ["--out", str(sharded), "--resume", "--workers", "1"]

@@ -189,6 +189,12 @@ def test_never_overwrites(tmp_path: Path) -> None:
         DemoWriter(tmp_path / "absent" / "demos.h5", INFO)
 
 
+def test_a_folder_is_not_resumed(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is a folder, wanted a file"):
+        DemoWriter.resume(tmp_path)
+    assert not list(tmp_path.parent.glob(f"*{tmp_path.name}.*"))
+
+
 def test_a_closed_writer_refuses_episodes(tmp_path: Path) -> None:
     path = tmp_path / "demos.h5"
     with DemoWriter(path, INFO) as writer:
