@@ -76,17 +76,18 @@ def first_difference(env: Env, reader: DemoReader, number: int) -> Difference | 
 
 
 def again(env: Env, reader: DemoReader, number: int) -> Iterator[tuple[Any, np.float32, bool, bool]]:
-    """Yield observation, reward and flags after the reset and after each recorded action. Raises InputError if actions
-    or seed are unknown."""
+    """Yield observation, reward and flags, as they are recorded, after the reset and after each recorded action. Raises
+    InputError if actions or seed are unknown."""
     if not reader.info.has_actions:
         raise InputError("the actions of these demonstrations are unknown: they can't be taken again")
     seed = int(reader.table["seed"][number])
     if seed < 0:
         raise InputError(f"episode {number} has no seed, so its beginning is not known: it can't be replayed")
-    yield env.reset(seed=seed)[0], np.float32(0), False, False
+    dtype = reader.info.observation_space.dtype
+    yield np.asarray(env.reset(seed=seed)[0], dtype), np.float32(0), False, False
     for action in chain.from_iterable(piece.actions for piece in reader.pieces(number)):
         obs, reward, terminated, truncated, _ = env.step(action)
-        yield obs, np.float32(reward), bool(terminated), bool(truncated)
+        yield np.asarray(obs, dtype), np.float32(reward), bool(terminated), bool(truncated)
 
 
 def _recorded(reader: DemoReader, number: int) -> Iterator[tuple[Any, np.float32, bool, bool]]:

@@ -6,12 +6,15 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import gymnasium as gym
 import h5py
 import numpy as np
 import pytest
 from gymnasium import registry, spaces
 from gymnasium.envs.classic_control import CartPoleEnv
+from gymnasium.envs.registration import EnvSpec
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -33,6 +36,39 @@ def test_a_recording_is_the_same_again(recorded: Path, capsys: pytest.CaptureFix
     assert "3 episodes are the same again" in capsys.readouterr().out
     assert main(["data", "replay", str(recorded), "--episodes", "2"]) == 0
     assert "2 episodes are the same again" in capsys.readouterr().out
+
+
+class Wide(gym.Env[Any, Any]):
+    """Observes in float64, though its space is of float32, and ends after a step."""
+
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, parted: bool) -> None:
+        box = spaces.Box(0.0, 1.0, (2,), np.float32)
+        self.parted, self.observation_space = parted, spaces.Dict(at=box) if parted else box
+
+    def _seen(self) -> Any:
+        at = self.np_random.random(2)
+        return {"at": at} if self.parted else at
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:  # noqa: ARG002
+        super().reset(seed=seed)
+        return self._seen(), {}
+
+    def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return self._seen(), float(action), True, False, {}
+
+
+@pytest.mark.parametrize("parted", [False, True])
+def test_observations_are_compared_in_the_type_of_their_space(
+    parted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(registry, "Wide-v0", EnvSpec("Wide-v0", entry_point=Wide, kwargs={"parted": parted}))
+    out = str(tmp_path / "a.h5")
+    assert (
+        main(["collect", "random", "--env", "Wide-v0", "--episodes", "2", "--no-measure", "--out", out]) == 0
+    )
+    assert main(["data", "replay", out]) == 0
 
 
 @pytest.mark.parametrize("count", ["0", "-1"])
