@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from gymnasium import spaces
 
 from imitate.datasets.trajectory import tensors_of
+from imitate.envs.make import is_installed
 from imitate.envs.spaces import random_observations, uniform_actions
 from imitate.errors import InputError
 from imitate.experts.find import find_agent
@@ -31,7 +33,7 @@ SAMPLES = 1_000
 def convert(spec: str, folder: Path, *, env_id: str | None = None, vecnormalize: str | None = None) -> None:
     """Write the SB3 agent that `zoo:`, `hub:` or the path of a zip names as an expert's folder, whole or not at all.
 
-    env_id        its environment, if the zip names none
+    env_id        its environment, if no file names it
     vecnormalize  as in `load_expert`
 
     Raises InputError if there is no such zip, if it can't be rebuilt without running its code, if it is not for
@@ -73,7 +75,13 @@ def _convert(
     found: Found, source: str, folder: Path, env_id: str | None = None, vecnormalize: str | None = None
 ) -> None:
     if env_id and found.env_id and env_id != found.env_id:
-        raise InputError(f"{source} is for {found.env_id}, not for {env_id}: leave --env out")
+        if not found.guessed:
+            raise InputError(f"{source} is for {found.env_id}, not for {env_id}: leave --env out")
+        found = replace(found, env_id=None)
+    if found.guessed and found.env_id and not env_id and not is_installed(found.env_id):
+        raise InputError(
+            f"{source} is named after {found.env_id}, which is not installed here: name its environment with --env"
+        )
     agent, env_id = read_zip(found, vecnormalize), env_id or found.env_id
     if env_id is None:
         raise InputError(f"{source} doesn't say which environment it is for: name it with --env")

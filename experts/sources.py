@@ -35,7 +35,7 @@ BUNDLED = Path(__file__).parent / "bundled"
 CONTROLLERS = {"imitate/ReachArm-v0": "imitate.experts.inverse_kinematics:InverseKinematics"}
 """Bundled experts that are code of ours and not networks, by their environment."""
 _ALGORITHM_PREFIX = re.compile(
-    r"^(ppo_lstm|ppo|a2c|trpo|dqn|qrdqn|sac|td3|ddpg|tqc|ars)-(?=.)", re.IGNORECASE
+    r"^(ppo_lstm|ppo|a2c|trpo|dqn|qrdqn|sac|td3|ddpg|tqc|ars)[-_](?=.)", re.IGNORECASE
 )
 _STATISTICS = ("vecnormalize.pkl", "vec_normalize.pkl")
 _CHECKPOINT = re.compile(r"(.+)_(\d+_steps)")  # SB3's CheckpointCallback names its zips like this
@@ -51,6 +51,7 @@ class Found:
     path        of the zip; or of a folder, which holds all the other fields itself: a run of ours from the hub, or an
                 expert's folder in the zoo
     env_id      as stored; None if no file names it
+    guessed     nothing but the name of the zip says `env_id`
     config      training options of rl-baselines3-zoo (`config.yml`), as plain data
     results     `mean_reward`, `std_reward` of the hub's results.json
     """
@@ -62,6 +63,7 @@ class Found:
     config: Mapping[str, Any] = field(default_factory=dict)
     results: Mapping[str, float] = field(default_factory=dict)
     revision: str | None = None
+    guessed: bool = False
 
 
 def zoo_folders() -> list[Path]:
@@ -163,10 +165,12 @@ def companions(path: Path) -> Found:
     results = beside("results.json")
     named = _ALGORITHM_PREFIX.sub("", path.stem)
     stored_id = arguments.get("env")
-    env_id = stored_id if isinstance(stored_id, str) else (named if re.search(r"-v\d+$", named) else None)
+    guessed = not isinstance(stored_id, str)
+    env_id = stored_id if not guessed else (named if re.search(r"-v\d+$", named) else None)
     return Found(
         path,
         env_id=env_id,
+        guessed=guessed,
         vecnormalize=beside(*_statistics(path)),
         env_kwargs=read_yaml(beside("env_kwargs.yml")) or as_dict(arguments.get("env_kwargs")),
         config=read_yaml(beside("config.yml")),

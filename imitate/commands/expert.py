@@ -156,7 +156,7 @@ def convert(
     Args:
         spec: a .zip, zoo:ALGO/ENV or hub:ORG/REPO; with --all a copy of rl-trained-agents
         out: the folder to write; with --all a folder for IMITATE_ZOO_DIR
-        env: the environment, if the zip names none
+        env: the environment, if no file beside the zip names it
         vecnormalize: file of normalisation statistics, or none; by default the one in the same folder
         all: convert every agent; those that can't be are listed with the reason, and the exit status is 2
     """

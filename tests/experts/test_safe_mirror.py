@@ -134,6 +134,25 @@ def test_one_zip(
         assert said in capsys.readouterr().err
 
 
+def test_the_name_of_a_zip_is_only_a_guess(
+    made_zoo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agent = (made_zoo / "ppo" / f"{CARTPOLE}_1" / f"{CARTPOLE}.zip").read_bytes()
+    own, named, out = tmp_path / f"my-best-{CARTPOLE}.zip", tmp_path / f"ppo_{CARTPOLE}.zip", tmp_path / "a"
+    own.write_bytes(agent)
+    named.write_bytes(agent)
+    assert main(["expert", "convert", str(own), str(out)]) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert f"{own} is named after my-best-{CARTPOLE}, which is not installed here: name its env" in said
+    assert main(["expert", "convert", str(own), str(out), "--env", PENDULUM]) == 2
+    assert f"{own} is not for {PENDULUM}: it observes Box" in capsys.readouterr().err
+    assert not out.exists()
+    assert main(["expert", "convert", str(own), str(out), "--env", CARTPOLE]) == 0
+    same(load_expert(own, env_id=CARTPOLE), load_expert(out))
+    assert main(["expert", "convert", str(named), str(tmp_path / "b")]) == 0
+    assert load_expert(tmp_path / "b").env_id == CARTPOLE
+
+
 def test_statistics_that_lie_elsewhere_or_are_left_out(
     made_zoo: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
