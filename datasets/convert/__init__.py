@@ -77,10 +77,6 @@ def format_of(path: Path) -> str:
     for name, format in FORMATS.items():
         if format.found(path):
             return name
-    if path.is_dir() and any(path.glob("*.csv")):
-        raise InputError(
-            f"{path} is a folder of CSV files: convert each one, and join the results with `imitate data merge`"
-        )
     if path.suffix == ".npz":
         raise InputError(f"{path} is no .npz, or was cut short: restore it or make it again")
     raise InputError(f"{path} is none of the known formats: {', '.join(FORMATS)}")

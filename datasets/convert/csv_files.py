@@ -42,7 +42,8 @@ class _Line(list[str]):
 
 
 def found(path: Path) -> bool:
-    return path.is_file() and path.suffix == ".csv"
+    """True for a CSV, and for a folder of them without recordings of ours."""
+    return bool(_files(path)) and not any(path.glob("*.h5"))
 
 
 @contextmanager
@@ -50,10 +51,14 @@ def read(path: Path, notes: Notes, columns: Sequence[str] = ()) -> Iterator[Reco
     """Columns are obs_0 ..., action or action_0 ..., and optionally episode, reward, terminated and truncated.
 
     Without a column of episodes, an episode ends with a row that has a flag. With one, all its rows follow one another.
+    The files of a folder have the same columns, and episodes of their own.
     """
     with refused(path), ExitStack() as passes:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            header = list(next(_lines(file), []))
+        files = _files(path)
+        header = _header(files[0])
+        for other in files[1:]:
+            if _header(other) != header:
+                raise InputError(f"{other.name} has other columns than {files[0].name}: give all the same")
         places = _places(header, columns)
         known = {place for role in places.values() for place in role}
         for place, name in enumerate(header):
@@ -62,18 +67,34 @@ def read(path: Path, notes: Notes, columns: Sequence[str] = ()) -> Iterator[Reco
         note_unsaid({role: [header[place] for place in at] for role, at in places.items()}, notes)
 
         def episodes() -> Iterator[Episode]:
-            # Closed at the latest with the recording, as a pass may be left at a mistake.
-            with passes.enter_context(path.open(encoding="utf-8-sig", newline="")) as file:
-                lines = _lines(file)
-                next(lines)
-                seen: set[int] = set()
-                for name, group in groupby(lines, key=_numbering(places)):
-                    again = hash(name) in seen
-                    if len(seen) < _MOST_REMEMBERED:
-                        seen.add(hash(name))
-                    yield _episode(f"{path}: episode {name[:80]!r}", group, places, notes, again=again)
+            for file in files:
+                # Closed at the latest with the recording, as a pass may be left at a mistake.
+                with refused(file), passes.enter_context(_opened(file)) as text:
+                    lines = _lines(text)
+                    next(lines)
+                    seen: set[int] = set()
+                    for name, group in groupby(lines, key=_numbering(places)):
+                        again = hash(name) in seen
+                        if len(seen) < _MOST_REMEMBERED:
+                            seen.add(hash(name))
+                        yield _episode(f"{file}: episode {name[:80]!r}", group, places, notes, again=again)
 
         yield Recording(episodes, labelled="expert_action" in places, decimal=True)
+
+
+def _files(path: Path) -> list[Path]:
+    """The CSV itself, or those in a folder, by name."""
+    files = sorted(path.glob("*.csv")) if path.is_dir() else [path]
+    return [file for file in files if file.is_file() and file.suffix == ".csv"]
+
+
+def _opened(file: Path) -> TextIO:
+    return file.open(encoding="utf-8-sig", newline="")
+
+
+def _header(file: Path) -> list[str]:
+    with refused(file), _opened(file) as text:
+        return list(next(_lines(text), []))
 
 
 def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from imitate.cli import main
 from imitate.datasets import DemoReader
@@ -227,11 +228,35 @@ def test_arrays_that_cannot_be_read_say_why(tmp_path: Path) -> None:
         assert "\n" not in str(error.value)
 
 
-def test_a_folder_of_logs_says_how(tmp_path: Path) -> None:
-    (tmp_path / "logs").mkdir()
-    (tmp_path / "logs" / "a.csv").write_text(HEADER)
-    with pytest.raises(InputError, match="convert each one, and join the results with `imitate data merge`"):
-        convert(tmp_path / "logs", tmp_path / "demos.h5", env_id="Nowhere-v0")
+def test_a_folder_of_logs_is_read_as_one(tmp_path: Path) -> None:
+    """Episodes are numbered anew in each file, and the spaces are as wide as all of them."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "b.csv").write_text(HEADER + "\n".join([*LINES[2:], "2,0.0,0.0,-0.75", "2,0.0,0.0,-0.75"]))
+    (logs / "a.csv").write_text(HEADER + "\n".join(LINES))
+    done = convert(logs, tmp_path / "demos.h5", env_id="Nowhere-v0", columns=COLUMNS)
+    assert (done.source_format, done.episodes) == ("csv", 4)
+    with DemoReader(tmp_path / "demos.h5") as reader:
+        assert [episode.obs[0].tolist() for episode in reader] == [[1, 2], [3, 4], [3, 4], [0, 0]]
+        # The last step of each is dropped, 0.75 with it.
+        assert reader.info.action_space == spaces.Box(-0.75, 0.5, (1,), np.float64)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("run,x,z,u\n0,1,2,0.5\n", "b.csv has other columns than a.csv: give all the same"),
+        (HEADER + "0,1,2\n", "b.csv: line 2 has 3 fields, the first has 4"),
+        (HEADER + "0,1,2,0.5\n0,1,?,0.5", "b.csv: episode '0': line 3, column 'y'"),
+        ("", "b.csv has other columns than a.csv"),
+    ],
+)
+def test_the_log_with_a_mistake_is_named(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "a.csv").write_text(HEADER + "\n".join(LINES))
+    (tmp_path / "b.csv").write_text(text)
+    with pytest.raises(InputError) as error:
+        convert(tmp_path, tmp_path / "demos.h5", env_id="Nowhere-v0", columns=COLUMNS)
+    assert said in str(error.value)
 
 
 def test_a_foreign_file_may_be_called_h5(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
