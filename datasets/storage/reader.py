@@ -204,18 +204,20 @@ class DemoReader:
         order = np.argsort([begun.get(int(seed), math.inf) for seed in self.table["seed"]], kind="stable")
         return np.sort(order[:count])
 
-    def begun(self) -> dict[int, int]:
-        """The number in its collection of each seed that the file has, as far as the collection has it.
+    def begun(self, seed: int | None = None) -> dict[int, int]:
+        """The number in its collection, or in that of `seed`, of each seed that the file has, as far as the collection
+        has it.
 
         A shard has each K-th seed only, and a filtered file some of them.
         """
         found: dict[int, int] = {}
-        if self.info.seed is None:
+        seed = self.info.seed if seed is None else seed
+        if seed is None:
             return found
         wanted, latest = set(self.table["seed"].tolist()), 0
-        for number, seed in enumerate(episode_seeds(self.info.seed)):
-            if seed in wanted:
-                found[seed] = latest = number
+        for number, each in enumerate(episode_seeds(seed)):
+            if each in wanted:
+                found[each] = latest = number
             if len(found) == len(wanted) or number - latest == _LONGEST_GAP:
                 break
         return found

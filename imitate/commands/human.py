@@ -9,8 +9,6 @@ from contextlib import closing
 from itertools import chain
 from pathlib import Path
 
-import numpy as np
-
 from imitate.commands.line import typed_command
 from imitate.commands.options import JsonObject, run
 from imitate.commands.recorded import check_out, say_recorded
@@ -100,13 +98,14 @@ def command(
             trust(intervene)
             policy = load_expert(intervene, env_id=env, env_kwargs=env_kwargs)
             check_expert(policy, intervene, env, env_kwargs or {})
-        played = _played(out, info) if resume and out.exists() else 0
+        resume = resume and out.exists()
+        played = _played(out, info, seed) if resume else 0
         if played < episodes:
             with Window(rate) as window:
                 hand = by_hand(made, mapping, window, episode_seeds(seed), episodes, policy, played=played)
                 _record(
                     hand if policy is None else chain.from_iterable(map(interventions, hand)),
-                    DemoWriter.resume(out) if played else DemoWriter(out, info),
+                    DemoWriter.resume(out) if resume else DemoWriter(out, info),
                 )
     if not out.exists():
         print("no episode of yours was finished: nothing was written")
@@ -134,8 +133,9 @@ def _kept(writer: DemoWriter) -> str:
     return f"{writer.path} holds {writer.flushed} episodes; the same command with --resume goes on"
 
 
-def _played(out: Path, info: DemoInfo) -> int:
-    """The number of episodes played in a file. Raises InputError if `info` would not go on with it."""
+def _played(out: Path, info: DemoInfo, seed: int) -> int:
+    """The number of episodes played for a file, up to the last one that it holds. Raises InputError if `info` would not
+    go on with it."""
     go_on(out)
     with DemoReader(out) as reader:
         if reader.info.expert != "human":
@@ -143,4 +143,4 @@ def _played(out: Path, info: DemoInfo) -> int:
                 f"{out} was recorded from {reader.info.expert}, not by a person: choose another --out"
             )
         check_same(out, reader.info, info)
-        return len(np.unique(reader.table["seed"]))
+        return max(reader.begun(seed).values(), default=-1) + 1

@@ -378,3 +378,19 @@ def test_interventions_are_recorded_and_can_be_joined(
     assert main(["data", "concat", machine, hand, "--out", both]) == 0
     with DemoReader(both) as reader:
         assert reader.lengths.tolist() == [60, 2]
+
+
+def test_resuming_begins_after_the_last_episode_with_an_intervention(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The person leaves the first episode of four steps alone, and acts in the others."""
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    presses: Any = iter([set()] * 4 + [{"left"}] * 4 + [{"escape"}] + [{"left"}] * 4)
+    monkeypatch.setattr(Window, "down", lambda _: next(presses))
+    out = tmp_path / "hand.h5"
+    command = ["collect", "human", "--env", "CartPole-v1", "--intervene", "CartPole-v1", "--episodes", "3"]
+    command += ["--fps", "100000", "--env-kwargs", '{"max_episode_steps": 4}', "--out", str(out)]
+    assert main(command) == 0
+    assert main([*command, "--resume"]) == 0
+    with DemoReader(out) as reader:
+        assert reader.table["seed"].tolist() == list(islice(episode_seeds(0), 1, 3))
