@@ -99,12 +99,12 @@ class DemoWriter:
         """Continue a file after its first `episodes` episodes (the number in a checkpoint), or after all of them. Its
         writer was closed, or killed.
 
-        The episodes are copied to a new file, which then replaces the old one, because HDF5 can't reopen the file of a
-        killed writer for writing.
+        The episodes are copied to a new file, which then replaces the old one (where a link leads to), because HDF5
+        can't reopen the file of a killed writer for writing.
 
         Raises InputError if the file has fewer episodes, can't be read, or another writer is at work on it.
         """
-        path = Path(path).absolute()
+        path = Path(path).resolve()
         lock = locked(path)
         try:
             repair(path)

@@ -189,6 +189,19 @@ def test_never_overwrites(tmp_path: Path) -> None:
         DemoWriter(tmp_path / "absent" / "demos.h5", INFO)
 
 
+def test_a_link_is_resumed_where_it_leads(tmp_path: Path) -> None:
+    (tmp_path / "large").mkdir()
+    path, link = tmp_path / "large" / "a.h5", tmp_path / "a.h5"
+    link.symlink_to(path)
+    with DemoWriter(path, INFO) as writer:
+        writer.append(trajectory())
+    with DemoWriter.resume(link) as writer:
+        writer.append(trajectory())
+    assert link.is_symlink()
+    with DemoReader(path) as reader:
+        assert len(reader) == 2
+
+
 def test_a_folder_is_not_resumed(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is a folder, wanted a file"):
         DemoWriter.resume(tmp_path)
