@@ -155,7 +155,10 @@ def convert(
                 if target_name == "imitate":
                     check_fit(piece, info, out, labels=recording.labelled)
         else:
-            _write(target, out, info, stream, recording.labelled, {} if codec is None else {"codec": codec})
+            extra: dict[str, Any] = {} if codec is None else {"codec": codec}
+            if target_name == "imitate":
+                extra["failed_seeds"] = recording.failed_seeds
+            _write(target, out, info, stream, recording.labelled, extra)
     said = [f"{note} ({count})" if count > 1 else note for note, count in notes.items() if count]
     said += guessed + seen.notes() + lost
     return Converted(source_name, target_name, info.env_id, counts["episodes"], counts["steps"], said)
@@ -236,7 +239,7 @@ def _chosen_part(
         raise InputError(f"{source} has no part {mask!r}{did_you_mean(mask, masks)}; it has {known}")
     # A part of a collection is not a collection, since it lacks seeds.
     info = None if recording.info is None else replace(recording.info, seed=None)
-    return replace(recording, episodes=masks[mask], info=info)
+    return replace(recording, episodes=masks[mask], info=info, failed_seeds=())
 
 
 def _described(

@@ -12,6 +12,7 @@ from imitate.datasets.convert.foreign import Notes
 from imitate.datasets.convert.minari_spaces import Picked
 from imitate.datasets.convert.pieces import Episode
 from imitate.datasets.convert.recording import Format, Recording
+from imitate.datasets.storage.layout import MOST_FAILED
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.schema import TEXTS, DemoInfo
 from imitate.datasets.storage.writer import DemoWriter
@@ -39,13 +40,19 @@ def read(path: Path, notes: Notes, obs_keys: Sequence[str] = ()) -> Iterator[Rec
 
         info = picked.described(reader.info)
         masks = {name: partial(episodes, chosen.tolist()) for name, chosen in reader.masks().items()}
-        yield Recording(episodes, info=info, labelled=reader.has_expert_actions, masks=masks)
+        failed = list(dict.fromkeys(reader.failed_seeds))[:MOST_FAILED]
+        labelled = reader.has_expert_actions
+        yield Recording(episodes, info=info, labelled=labelled, masks=masks, failed_seeds=failed)
 
 
-def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: bool) -> None:
+def write(
+    path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: bool, failed_seeds: Sequence[int]
+) -> None:
     with DemoWriter(path, info, expert_actions=labelled, sync=False) as writer:
         for episode in episodes:
             writer.append_pieces(episode)
+        for seed in failed_seeds:
+            writer.fail(seed)
 
 
 FORMAT = Format(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -38,6 +38,7 @@ class Recording:
     decimal    numbers are read from decimal texts, such as 0.1, which is no binary number but a float32's text
     masks      passes over named parts of the data set, such as "train"
     state_size, has_texts, fps   as in `DemoInfo`
+    failed_seeds   seeds of episodes that are missing because the environment failed in them
 
     Facts that the format does not have are empty or None.
     """
@@ -56,6 +57,7 @@ class Recording:
     state_size: int = 0
     has_texts: bool = False
     fps: float = 0.0
+    failed_seeds: Sequence[int] = ()
 
 
 def nothing_lost(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001

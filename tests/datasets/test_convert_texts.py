@@ -313,3 +313,19 @@ def test_a_text_that_is_too_long_costs_its_own_episode_only(tmp_path: Path) -> N
             writer.append(second)
         writer.append(third)
     assert [one["task"] for one in texts(tmp_path / "a.h5")] == ["push", "pull é"]
+
+
+def test_seeds_that_failed_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with DemoWriter(path, TEXTS) as writer:
+        for one in with_texts():
+            writer.append(one)
+        writer.fail(7)
+    convert(path, tmp_path / "b.h5", fps=5)
+    convert(path, tmp_path / "c.h5", mask="b")
+    for name, seeds in (
+        ("b", [7]),
+        ("c", []),
+    ):  # a part is no collection, of which an episode could be missing
+        with DemoReader(tmp_path / f"{name}.h5") as reader:
+            assert reader.failed_seeds == seeds
