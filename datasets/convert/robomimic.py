@@ -116,13 +116,18 @@ def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: boo
     with hdf5.create_hdf5(path) as file:
         data = file.create_group("data")
         arguments = {"env_name": bare_id(info.env_id), "type": GYM, "env_kwargs": dict(info.env_kwargs)}
-        described, masks = json.dumps(arguments), dict[str, list[bytes]]()
+        described, masks = "", dict[str, list[bytes]]()
         data.attrs["imitate"] = json.dumps(info_to_plain(info))
         steps = 0
         for number, episode in enumerate(episodes):
             name = f"demo_{number}"
             count, about = _add(data.create_group(name), info.observation_space, episode)
             steps += count
+            if described and about.get("env_args", described) != described:
+                raise InputError(
+                    f"episode {number} has other env_args than one before it, a file of robomimic has one for all: "
+                    "convert the files that were joined one by one"
+                )
             described = about.get("env_args", described)
             if "\0" in described:
                 raise InputError("the text env_args holds a NUL, which no text in HDF5 can")
@@ -130,7 +135,7 @@ def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: boo
                 if mask in ("", ".") or "/" in mask or "\0" in mask:
                     raise InputError(f"a mask is called {mask!r}, which no name in HDF5 can be; rename it")
                 masks.setdefault(mask, []).append(name.encode())
-        data.attrs["env_args"], data.attrs["total"] = described, steps
+        data.attrs["env_args"], data.attrs["total"] = described or json.dumps(arguments), steps
         for mask, chosen in masks.items():
             file[f"mask/{mask}"] = np.array(chosen)
 

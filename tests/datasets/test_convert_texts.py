@@ -113,6 +113,17 @@ def test_a_text_that_hdf5_cannot_hold_is_one_line(tmp_path: Path) -> None:
         convert(path, tmp_path / "b.hdf5", format="robomimic")
 
 
+def test_episodes_of_different_env_args_are_not_one_file_of_robomimic(tmp_path: Path) -> None:
+    told = [{"env_args": '{"type": 1}'}, {}, {"env_args": '{"type": 3}'}]
+    episodes = [replace(one, info=info) for one, info in zip(recording(UNIT), told, strict=True)]
+    path = write(tmp_path / "a.h5", TEXTS, episodes)
+    with pytest.raises(
+        InputError, match="episode 2 has other env_args than one before it, a file of robomimic"
+    ):
+        convert(path, tmp_path / "b.hdf5", format="robomimic")
+    assert not (tmp_path / "b.hdf5").exists()
+
+
 def test_what_a_format_cannot_hold_is_said(lift: Path, tmp_path: Path) -> None:
     notes = convert(lift, tmp_path / "a.npz").notes
     assert "texts of tasks are left out (2)" in notes
