@@ -97,6 +97,23 @@ def test_the_environment_is_named(
     assert not recwarn
 
 
+@pytest.mark.parametrize("vector", [SyncVecEnv, in_processes])
+@pytest.mark.parametrize(
+    "infos",
+    [
+        ({"path": np.zeros(2)}, {"path": np.zeros(3)}),
+        ({"goal": 3}, {"goal": None}),
+        ({"cost": lambda: 0}, {}),
+    ],
+)
+def test_the_info_may_hold_anything(vector: Callable[..., VecEnv], infos: tuple[dict[str, Any], ...]) -> None:
+    """Nobody reads it, so processes neither send nor merge it."""
+    make = [partial(Odd, (OBS, info), (OBS, 1.0, True, False, info)) for info in infos]
+    with closing(vector(make)) as envs:
+        assert envs.reset([7, 8, 9, 10]).shape == (2, 4)
+        assert envs.step(np.zeros(2, int)).terminated.all()
+
+
 def test_ctrl_c_is_no_fault_of_the_environment() -> None:
     envs = SyncVecEnv([partial(Odd, (OBS, {}), KeyboardInterrupt())])
     envs.reset([7])

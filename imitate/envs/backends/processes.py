@@ -135,6 +135,8 @@ def _no_room(num_envs: int, error: OSError) -> InputError:
 class _Resting(gym.Wrapper[Any, Any, Any, Any]):
     """Checks answers, and ignores steps after the end of an episode: idle environments are stepped with the others.
 
+    The info is left out. Nobody reads it, and Gymnasium can't send or merge every one.
+
     Signals are left to the run, which still needs its environments: a terminal sends SIGINT to their processes too, and
     a batch system SIGTERM.
     """
@@ -156,7 +158,7 @@ class _Resting(gym.Wrapper[Any, Any, Any, Any]):
         options: dict[str, Any] | None = None,  # noqa: ARG002
     ) -> tuple[Any, dict[str, Any]]:
         self._final_obs = None
-        return self._answering.reset(seed)
+        return self._answering.reset(seed)[0], {}
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         if self._final_obs is not None:
