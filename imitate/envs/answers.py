@@ -67,7 +67,7 @@ class Answering:
         return obs, number, ended, cut, info
 
     def picture(self) -> Array:
-        """The rendered frame (H, W, 3)."""
+        """The rendered frame (H, W, 3) uint8; whole numbers of another type are cast."""
         try:
             frame: Any = self.env.render()
         except BaseException as error:
@@ -75,7 +75,10 @@ class Answering:
         if not (isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.shape[2] == 3):
             got = f"shape {frame.shape}" if isinstance(frame, np.ndarray) else type(frame).__name__
             self._fail(f"has a render() that gave {got}, wanted one picture of shape (height, width, 3)")
-        return frame
+        if frame.dtype.kind not in "iu" or frame.min(initial=0) < 0 or frame.max(initial=0) > 255:
+            wanted = "wanted uint8, 0 to 255 (cast it; multiply a picture in [0, 1] by 255 first)"
+            self._fail(f"has a render() that gave a picture of {frame.dtype}, {wanted}")
+        return frame.astype(np.uint8, copy=False)
 
     def close(self) -> None:
         """Close the environment. If it raises, a warning says so: an earlier failure is the one to report."""

@@ -170,7 +170,7 @@ def _picture(env: gym.Env[Any, Any]) -> Array:
         # pygame warns at import about setuptools, CPU features, missing fonts.
         warnings.simplefilter("ignore")
         frame = env.render()
-    return np.ascontiguousarray(frame, np.uint8)
+    return np.ascontiguousarray(frame)
 
 
 class _Encoder:

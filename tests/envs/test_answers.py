@@ -176,6 +176,26 @@ def test_floats_are_no_bytes(vector: Callable[..., VecEnv], of: str) -> None:
     assert fault.value.seed == 7
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, bool, np.int16])
+def test_a_film_of_other_numbers_than_bytes_would_be_black(
+    dtype: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    white = np.full((2, 4, 3), 256 if dtype is np.int16 else 1, dtype)
+    monkeypatch.setattr(Odd, "render", lambda _: white)
+    env = Checked(Odd((OBS, {}), None))
+    env.reset(seed=7)
+    wanted = rf"Odd has a render\(\) that gave a picture of {white.dtype}, wanted uint8, 0 to 255 \(cast it; "
+    with pytest.raises(Fault, match=rf"{wanted}multiply .* with seed 7$"):
+        env.render()
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64])
+def test_a_picture_of_whole_numbers_is_one_of_bytes(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Odd, "render", lambda _: np.full((2, 4, 3), 255, dtype))
+    picture = Checked(Odd((OBS, {}), None)).render()
+    assert (picture.dtype, picture.min()) == (np.uint8, 255)
+
+
 @pytest.mark.parametrize("vector", [SyncVecEnv, in_processes])
 @pytest.mark.parametrize(
     ("obs", "reward", "said"),
