@@ -13,7 +13,8 @@ import gymnasium as gym
 
 from imitate.datasets.asking import acting
 from imitate.datasets.play import RandomPolicy
-from imitate.envs.make import resolve_env_id, spaces_of
+from imitate.envs.answers import spaces_of
+from imitate.envs.make import resolve_env_id
 from imitate.envs.spaces import Array
 from imitate.envs.trust import bare_id, import_typed
 from imitate.errors import InputError, raised

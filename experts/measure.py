@@ -17,7 +17,8 @@ import numpy as np
 from imitate.datasets.evaluation import evaluate
 from imitate.datasets.play import RandomPolicy
 from imitate.datasets.trajectory import Policy
-from imitate.envs.make import make_env, spaces_of
+from imitate.envs.answers import Answering, spaces_of
+from imitate.envs.make import make_env
 from imitate.errors import InputError
 from imitate.files import cache_folder, read_json, versions, write_json
 
@@ -105,7 +106,7 @@ def fingerprint(env_id: str, env_kwargs: Mapping[str, Any]) -> str:
     except (TypeError, OSError):
         return ""
     finally:
-        env.close()
+        Answering(env).close()
     simulators = {name: version for name, version in versions().items() if name in _SIMULATORS}
     digest = hashlib.sha256(repr((registered, sorted(simulators.items()))).encode())
     digest.update(b"".join(sources))

@@ -11,7 +11,8 @@ from gymnasium import spaces
 from torch import Tensor
 
 from imitate.datasets.storage.contain import check_env
-from imitate.envs.make import resolve_env_id, spaces_of
+from imitate.envs.answers import spaces_of
+from imitate.envs.make import resolve_env_id
 from imitate.errors import InputError, one_line
 from imitate.experts.sb3.goals import seen_of_goals
 from imitate.experts.sb3.layers import ONE, ZERO

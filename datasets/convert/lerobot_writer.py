@@ -31,6 +31,7 @@ from imitate.datasets.convert.pieces import Episode, marked
 from imitate.datasets.storage.contain import check_env
 from imitate.datasets.storage.schema import DemoInfo, info_to_plain
 from imitate.datasets.trajectory import Trajectory
+from imitate.envs.answers import closing_env
 from imitate.envs.fields import part_of
 from imitate.envs.make import make_env
 from imitate.envs.spaces import Array
@@ -68,7 +69,7 @@ def _render_fps(info: DemoInfo) -> int | None:
     """The `render_fps` of the environment's metadata; None if it is not installed, or they are not whole."""
     try:
         check_env(info.env_id, info.env_kwargs)
-        with closing(make_env(info.env_id, info.env_kwargs)) as env:
+        with closing_env(make_env(info.env_id, info.env_kwargs)) as env:
             rate = env.metadata.get("render_fps")
     except InputError:
         return None

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from imitate.datasets.convert.pieces import Episode, marked, whole
 from imitate.datasets.storage.contain import check_env
 from imitate.datasets.storage.schema import DemoInfo, info_to_plain
 from imitate.datasets.trajectory import Trajectory
+from imitate.envs.answers import closing_env
 from imitate.envs.fields import Array, as_dict
 from imitate.envs.make import make_env
 from imitate.envs.structured import structured
@@ -154,7 +155,7 @@ def env_spec(info: DemoInfo) -> str:
     `recover_environment`). If it is not installed here, it has no entry point."""
     try:
         check_env(info.env_id, info.env_kwargs)
-        with closing(make_env(info.env_id, info.env_kwargs)) as env:
+        with closing_env(make_env(info.env_id, info.env_kwargs)) as env:
             assert env.spec is not None
             return _foreign(env.spec).to_json()
     except (InputError, ValueError):  # not installed, or written in a way that no text can name

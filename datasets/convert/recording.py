@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -18,6 +18,7 @@ from imitate.datasets.convert.pieces import Episode
 from imitate.datasets.storage.contain import check_env
 from imitate.datasets.storage.fit import outside
 from imitate.datasets.storage.schema import DemoInfo
+from imitate.envs.answers import closing_env
 from imitate.envs.fields import LEAVES
 from imitate.envs.make import make_env
 from imitate.envs.spaces import Array, Space, lowest_actions
@@ -112,7 +113,7 @@ def complete(recording: Recording, env_id: str | None, env_kwargs: Mapping[str, 
     if observation is None or action is None:
         check_env(env_id, recording.env_kwargs)
         try:
-            with closing(make_env(env_id, kwargs)) as env:
+            with closing_env(make_env(env_id, kwargs)) as env:
                 observation = observation or env.observation_space
                 action = action or env.action_space
         except InputError:

@@ -13,12 +13,13 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 from imitate.datasets.storage.schema import LONGEST_KWARGS
+from imitate.envs.answers import closing_env
 from imitate.envs.make import make_env
 from imitate.errors import InputError, one_line
 
@@ -114,7 +115,7 @@ def check_env(env_id: str, env_kwargs: Mapping[str, Any]) -> None:
 
 
 def _make(env_id: str, env_kwargs: Mapping[str, Any]) -> None:
-    with suppress(InputError), closing(make_env(env_id, env_kwargs)):
+    with suppress(InputError), closing_env(make_env(env_id, env_kwargs)):
         pass
 
 

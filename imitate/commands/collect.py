@@ -25,6 +25,7 @@ from imitate.datasets.collect import OnFailure
 from imitate.datasets.noise import ActionNoise, dart
 from imitate.datasets.storage.schema import Compression, DemoInfo
 from imitate.datasets.storage.zstd import register
+from imitate.envs.answers import closing_env
 from imitate.envs.atari import protocol
 from imitate.envs.make import make_env, stacked_frames
 from imitate.envs.seeds import Stream, check_seed, draw_seed, episode_seeds
@@ -249,7 +250,7 @@ def _check_amount(episodes: int | None, steps: int | None) -> None:
 
 
 def _info(source: Expert, *, deterministic: bool, noise: str, seed: int) -> DemoInfo:
-    with closing(make_env(source.env_id, source.env_kwargs)) as env:
+    with closing_env(make_env(source.env_id, source.env_kwargs)) as env:
         envs = SyncVecEnv([lambda: env])  # which knows the spaces that can be recorded
         stack = stacked_frames(env)
     return DemoInfo(

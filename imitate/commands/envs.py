@@ -11,6 +11,7 @@ import ale_py
 import gymnasium as gym
 
 from imitate.commands.options import command, print_json
+from imitate.envs.answers import Answering
 from imitate.envs.atari import protocol
 from imitate.envs.backends import envpool
 from imitate.envs.bullet_robots import PACKAGE
@@ -92,7 +93,7 @@ def _backends(family: Family, env_id: str) -> list[str]:
         return ["gymnasium", "async", "ale"]
     try:
         env = make_env(env_id)
-        env.close()
+        Answering(env).close()
         check_supported(env.observation_space, env.action_space)
     except InputError:
         return []

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from imitate.envs.make import Env
+from imitate.envs.make import Env, make_env
 from imitate.envs.numbers import all_finite, misfit
-from imitate.envs.spaces import Array
+from imitate.envs.spaces import Array, Space
 from imitate.errors import Fault, InputError, raised
 
-__all__ = ["Answering", "Checked"]
+__all__ = ["Answering", "Checked", "closing_env", "spaces_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -180,6 +182,22 @@ class Checked(gym.Wrapper[Any, Any, Any, Any]):
 
     def close(self) -> None:
         self._answering.close()
+
+
+@contextmanager
+def closing_env(env: Env) -> Iterator[Env]:
+    """Yield the environment, and close it as `Answering` does."""
+    answering = Answering(env)
+    try:
+        yield env
+    finally:
+        answering.close()
+
+
+def spaces_of(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> tuple[Space, Space]:
+    """The spaces of observations and actions of `make_env`. Raises InputError as that does."""
+    with closing_env(make_env(env_id, env_kwargs)) as env:
+        return env.observation_space, env.action_space
 
 
 def _form(answer: Any) -> str:

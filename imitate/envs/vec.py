@@ -114,7 +114,7 @@ class SyncVecEnv:
         with ExitStack() as unless_all_are_well:
             for make in env_fns:
                 made.append(structured(make()))
-                unless_all_are_well.callback(made[-1].close)
+                unless_all_are_well.callback(Answering(made[-1]).close)
             kinds = {(kind(env.observation_space), kind(env.action_space)) for env in made}
             if len(kinds) > 1:
                 raise InputError(f"environments side by side must have the same spaces, got {sorted(kinds)}")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from imitate.datasets.evaluation import Evaluation, evaluate
+from imitate.envs.answers import Answering
 from imitate.envs.make import make_env
 from imitate.envs.seeds import TEST_SEED
 from imitate.envs.trust import bare_id
@@ -93,7 +94,7 @@ def _measured(
 ) -> Evaluation | None:
     """None, with a warning, if the environment can't be made here."""
     try:
-        make_env(env_id, env_kwargs).close()
+        Answering(make_env(env_id, env_kwargs)).close()
     except InputError as error:
         logger.warning("the card has no measured return: %s", error)
         return None

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import logging
 import shutil
-from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
 from imitate.compare.statistics.job_results import MetricsRow
 from imitate.datasets.trajectory import Policy
+from imitate.envs.answers import closing_env
 from imitate.envs.make import make_env
 from imitate.envs.seeds import Stream
 from imitate.errors import InputError, one_line
@@ -96,7 +96,7 @@ def _expert(task: Task) -> Expert:
 def _plan(study: Study) -> Plan:
     """Measure the expert, and divide the budget."""
     task, expert = study.task, study.expert
-    with closing(make_env(task.env_id, expert.env_kwargs)) as env:
+    with closing_env(make_env(task.env_id, expert.env_kwargs)) as env:
         spaces = env.observation_space, env.action_space
     length = study.measure_expert().first(LEAST_PAIRS).length  # the same when the search is resumed
 

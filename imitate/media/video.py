@@ -121,11 +121,12 @@ def renderable_env(env_id: str, env_kwargs: Mapping[str, Any] | None) -> gym.Env
             filmed = _view(env_id, env_kwargs) | dict(env_kwargs or {})
             env: gym.Env[Any, Any] = make_env(env_id, filmed, render_mode="rgb_array")
     except InputError:
-        make_env(env_id, env_kwargs).close()  # raises if something other than the render mode is wrong
+        # Raises if something other than the render mode is wrong.
+        Checked(make_env(env_id, env_kwargs)).close()
         raise InputError(f"{env_id} can't be filmed: it takes no render_mode='rgb_array'") from None
     modes = env.metadata.get("render_modes", [])
     if "rgb_array" not in modes:
-        env.close()
+        Checked(env).close()
         raise InputError(f"{env_id} can't be filmed: its render modes are {list(modes)}, wanted 'rgb_array'")
     return Checked(env)
 

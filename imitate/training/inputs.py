@@ -6,7 +6,7 @@ import json
 import logging
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.schema import DemoInfo
 from imitate.datasets.storage.writer import DemoWriter
 from imitate.envs import make_vec
+from imitate.envs.answers import closing_env
 from imitate.envs.fields import Fields
 from imitate.envs.make import is_installed, make_env
 from imitate.envs.rewarded import Rewarded
@@ -62,7 +63,7 @@ def check_demos(demos: DemoReader, env_id: str, env_kwargs: Mapping[str, Any]) -
         return
     theirs, ours = (shlex.quote(json.dumps(each)) for each in (demos.info.env_kwargs, env_kwargs))
     differ = demos.info.env_kwargs != json.loads(json.dumps(env_kwargs))  # a tuple is a list in a file
-    with closing(make_env(env_id, env_kwargs)) as env:
+    with closing_env(make_env(env_id, env_kwargs)) as env:
         for name in ("observation_space", "action_space"):
             recorded, now = getattr(demos.info, name), getattr(env, name)
             if recorded != now:
@@ -87,7 +88,7 @@ def check_demos(demos: DemoReader, env_id: str, env_kwargs: Mapping[str, Any]) -
 
 def check_expert(actor: Expert | ActorPolicy, name: str, env_id: str, env_kwargs: Mapping[str, Any]) -> None:
     """Raise InputError unless the expert (or policy) fits the environment: its spaces are of the same `kind`."""
-    with closing(make_env(env_id, env_kwargs)) as env:
+    with closing_env(make_env(env_id, env_kwargs)) as env:
         for space in ("observation_space", "action_space"):
             has, wanted = kind(getattr(actor, space)), kind(getattr(env, space))
             if has != wanted:
@@ -208,7 +209,7 @@ def _policy(run: str, experiment: Experiment) -> ActorPolicy:
     """The policy of a run, to start from. Raises InputError if it does not fit the environment."""
     policy, name = load_policy(run), f"the policy of {run}"
     check_expert(policy, name, experiment.env_id, experiment.env_kwargs)
-    with closing(make_env(experiment.env_id, experiment.env_kwargs)) as env:
+    with closing_env(make_env(experiment.env_id, experiment.env_kwargs)) as env:
         if beyond(policy.action_space, env.action_space):
             raise InputError(
                 f"{name} acts in {policy.action_space}, beyond {env.action_space} of {experiment.env_id}; "

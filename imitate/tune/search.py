@@ -6,7 +6,6 @@ import json
 import logging
 import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gymnasium.spaces import Box
 
 from imitate.algorithms import find
+from imitate.envs.answers import closing_env
 from imitate.envs.make import make_env
 from imitate.envs.seeds import draw_seed
 from imitate.errors import LARGEST, InputError, one_line, pip_install
@@ -93,7 +93,7 @@ def tune(
         raise InputError(f"tuning needs Optuna: {pip_install('tune')}") from error
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     fixed = dict(held or {}) | (dict.fromkeys(_SPARED) if base.init else {})
-    with closing(make_env(base.env_id, base.env_kwargs)) as env:
+    with closing_env(make_env(base.env_id, base.env_kwargs)) as env:
         actions = "continuous" if isinstance(env.action_space, Box) else "discrete"
     ranges = searched(base.algorithm, base.hyperparameters, fixed, actions)
     if not ranges:

@@ -78,7 +78,8 @@ class Robot(gym.Env):
     def close(self):
         if self in OPEN:
             OPEN.remove(self)
-        if os.environ.get("ROBOT", "").startswith("close") and "step" in LOG:
+        kind, _ = os.environ.get("ROBOT", ":0").split(":")
+        if kind == "stuck" or (kind == "close" and "step" in LOG):
             raise OSError("unplugged")
 
 
@@ -334,6 +335,17 @@ def test_a_connection_that_can_not_be_closed_hides_no_failure(
     error = capsys.readouterr().err
     assert "raised OSError: unplugged" in error
     assert "70 steps and the labels of 70 steps are kept" in error
+    assert any("close() of the environment Robot-v0 raised OSError: unplugged" in m for m in caplog.messages)
+
+
+@pytest.mark.parametrize("backend", ["gymnasium", "async"])
+def test_a_connection_that_can_not_be_closed_is_a_warning(
+    robot: str, backend: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("ROBOT", "stuck:0")
+    assert main(_collect(robot, 1, "--no-measure")) == 0
+    assert main([*_dagger(robot), "--backend", backend]) == 0
+    assert main(["evaluate", "run", "--episodes", "1", "--num-envs", "1"]) == 0
     assert any("close() of the environment Robot-v0 raised OSError: unplugged" in m for m in caplog.messages)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from imitate.envs.answers import Checked
+from imitate.envs.answers import Checked, closing_env
 from imitate.envs.backends.pool import PoolVecEnv
 from imitate.envs.backends.processes import ProcessPool
 from imitate.envs.structured import structured
@@ -306,6 +306,31 @@ def test_what_numpy_makes_an_observation_of_is_one() -> None:
         [True],
     )
     assert step.obs.dtype == np.float32
+
+
+def _stuck(action_space: spaces.Space[Any]) -> gym.Env[Any, Any]:
+    """Its close raises."""
+    env = Odd((OBS, {}), (OBS, 1.0, False, False, {}))
+    env.action_space = action_space  # type: ignore[assignment]
+    env.close = lambda: env._answer(OSError("no arm"))  # type: ignore[method-assign]
+    return env
+
+
+@pytest.mark.parametrize("vector", [SyncVecEnv, in_processes])
+def test_an_environment_that_can_not_be_closed_is_a_warning(
+    vector: Callable[..., VecEnv], caplog: pytest.LogCaptureFixture
+) -> None:
+    with closing(vector([partial(_stuck, spaces.Discrete(2))])) as envs:
+        assert envs.reset([7]).shape == (1, 4)
+    (said,) = caplog.messages
+    assert said.startswith("close() of the environment Odd raised OSError: no arm")
+
+
+def test_a_close_that_fails_hides_no_earlier_failure() -> None:
+    with pytest.raises(InputError, match="must have the same spaces"):
+        SyncVecEnv([partial(_stuck, spaces.Discrete(2)), partial(_stuck, spaces.Discrete(3))])
+    with pytest.raises(KeyError, match="first"), closing_env(_stuck(spaces.Discrete(2))):
+        raise KeyError("first")
 
 
 def test_too_few_open_files_are_one_line_with_the_remedy() -> None:

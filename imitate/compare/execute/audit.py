@@ -26,6 +26,7 @@ from imitate.datasets.play import RandomPolicy
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.schema import DemoInfo
 from imitate.datasets.trajectory import Policy
+from imitate.envs.answers import closing_env
 from imitate.envs.make import make_env
 from imitate.envs.seeds import TEST_SEED
 from imitate.envs.spaces import Array
@@ -95,7 +96,7 @@ def write_audit(experiment: Experiment, run: Path) -> list[dict[str, Any]]:
     Rows have who, mean_return, std_return, mean_length, and the control's `share` of the way from random actions to the
     run (None if the run is no better than they).
     """
-    with closing(make_env(experiment.env_id, experiment.env_kwargs)) as env:
+    with closing_env(make_env(experiment.env_id, experiment.env_kwargs)) as env:
         random_actions = RandomPolicy(env.action_space, TEST_SEED)
     policies: dict[str, Policy] = {"this run": load_policy(run), "random actions": random_actions}
     policies |= {title: load_policy(run / "audit" / name) for name, title in CONTROLS.items()}

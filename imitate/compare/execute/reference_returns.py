@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from imitate.compare.plan.learners import find
 from imitate.compare.statistics.job_results import ExpertFacts, Reference, References
 from imitate.datasets.play import RandomPolicy
 from imitate.datasets.trajectory import Policy
+from imitate.envs.answers import closing_env
 from imitate.envs.make import make_env, time_limit
 from imitate.envs.seeds import TEST_SEED
 from imitate.envs.spaces import check_plain
@@ -35,7 +35,7 @@ def measured_references(comparison: Comparison, out: Path) -> References:
     Raises InputError if the expert can't be loaded or is for another environment, or if a learner does not support the
     environment's spaces.
     """
-    with closing(make_env(comparison.env_id, comparison.env_kwargs)) as env:
+    with closing_env(make_env(comparison.env_id, comparison.env_kwargs)) as env:
         for name in comparison.algorithms:
             if not find(name).structured:
                 check_plain(name, env.observation_space, env.action_space)

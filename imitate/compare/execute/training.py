@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,8 +20,9 @@ from imitate.compare.plan.scaling import made_for, notes, shortened
 from imitate.datasets.storage.schema import DemoInfo
 from imitate.datasets.storage.writer import DemoWriter
 from imitate.datasets.trajectory import Policy, Trajectory
+from imitate.envs.answers import closing_env, spaces_of
 from imitate.envs.fields import in_rows
-from imitate.envs.make import make_env, spaces_of
+from imitate.envs.make import make_env
 from imitate.errors import InputError
 from imitate.experts import Expert, load_expert
 from imitate.nn.stored_policy import load_policy, save_policy
@@ -199,7 +200,7 @@ def _in_use(run: Experiment, algorithm: Algorithm) -> dict[str, Any]:
 
 def _made_up(path: Path, run: Experiment) -> Path:
     """A short episode of random observations and actions with rewards, enough to construct any learner."""
-    with closing(make_env(run.env_id, run.env_kwargs)) as env:
+    with closing_env(make_env(run.env_id, run.env_kwargs)) as env:
         obs_space, action_space = env.observation_space, env.action_space
     obs = np.stack([in_rows(obs_space, obs_space.sample()) for _ in range(MADE_UP_STEPS + 1)])
     if obs.ndim == 4:

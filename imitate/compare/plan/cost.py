@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass
 
 from gymnasium.spaces import Box
@@ -11,6 +10,7 @@ from imitate.compare.formatting import counted, duration
 from imitate.compare.plan.comparison import Comparison
 from imitate.compare.plan.learners import base, baseline, find
 from imitate.compare.plan.suite import Suite
+from imitate.envs.answers import closing_env
 from imitate.envs.make import make_env
 from imitate.errors import InputError
 
@@ -84,7 +84,7 @@ def _minutes(name: str, budget: int, continuous: bool) -> float:
 def _is_continuous(part: Comparison) -> bool:
     """True if actions are continuous, or nothing is known because the environment lacks its package."""
     try:
-        with closing(make_env(part.env_id, part.env_kwargs)) as env:
+        with closing_env(make_env(part.env_id, part.env_kwargs)) as env:
             return isinstance(env.action_space, Box)
     except InputError:
         return True

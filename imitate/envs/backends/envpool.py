@@ -14,7 +14,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from imitate.envs.make import MAX_EPISODE_STEPS, spaces_of
+from imitate.envs.answers import spaces_of
+from imitate.envs.make import MAX_EPISODE_STEPS
 from imitate.envs.spaces import Array
 from imitate.errors import InputError, one_line
 

@@ -167,3 +167,6 @@ class _Resting(gym.Wrapper[Any, Any, Any, Any]):
         if terminated or truncated:
             self._final_obs = obs
         return obs, reward, terminated, truncated, {}
+
+    def close(self) -> None:
+        self._answering.close()
