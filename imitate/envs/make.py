@@ -88,7 +88,7 @@ def make_env(
         _log_mujocos_warnings()
     try:
         with current_folder(env_id):
-            env: Env = gym.make(bare_id(env_id), disable_env_checker=True, **kwargs)
+            env: Env = gym.make(bare_id(env_id), disable_env_checker=True, **_unshared(kwargs))
         if atari:
             env = preprocessed(env, frame_skip(env_kwargs), paddle_hits=rewards_hits(env_kwargs))
         elif hasattr(env.unwrapped, "_generate_terrain"):
@@ -115,6 +115,14 @@ def make_env(
             raise InputError(f"{env_id} can't be made: {NEEDS}") from error
         raise raised(f"{env_id} can't be made: it", error) from error
     return env
+
+
+def _unshared(value: Any) -> Any:
+    """Dicts and lists are copied, at any depth: an environment may empty those that it is given, and the next one gets
+    the same. Anything else stays what it is, such as a simulator's client."""
+    if type(value) is dict:
+        return {name: _unshared(part) for name, part in value.items()}
+    return [_unshared(part) for part in value] if type(value) is list else value
 
 
 def spaces_of(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> tuple[Space, Space]:

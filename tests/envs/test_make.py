@@ -1,0 +1,46 @@
+"""Environments of a user's own, made with and without keywords."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from imitate.envs.make import make_env
+
+
+class _Still(gym.Env[Any, Any]):
+    """Nothing ever happens."""
+
+    observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        super().reset(seed=seed, options=options)
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: int) -> Any:  # noqa: ARG002
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+
+class _Emptying(_Still):
+    """Uses up its settings."""
+
+    def __init__(self, settings: dict[str, Any], client: object = None) -> None:
+        self.size = settings.pop("size")
+        self.first = settings["layers"][0].pop("first")
+        self.client = client
+
+
+gym.register("Emptying-v0", entry_point=_Emptying, max_episode_steps=5)
+
+
+def test_an_environment_that_uses_up_its_keywords_leaves_them_to_the_next() -> None:
+    """What config.json records was altered too. A client of a simulator is shared."""
+    client = object()
+    kwargs = {"settings": {"size": 3, "layers": [{"first": 4}]}, "client": client}
+    for _ in range(2):
+        env: Any = make_env("Emptying-v0", kwargs).unwrapped
+        assert (env.size, env.first, env.client) == (3, 4, client)
+    assert kwargs == {"settings": {"size": 3, "layers": [{"first": 4}]}, "client": client}
