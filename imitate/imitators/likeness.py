@@ -28,6 +28,7 @@ from torch import Tensor
 
 from imitate.datasets.edit import shown
 from imitate.datasets.storage.reader import DemoReader
+from imitate.envs.selected import indicators
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.imitators.absorbing import absorbed_share
@@ -115,5 +116,5 @@ class Likeness:
 
 def _one_hot(space: spaces.Space[Any], values: Array) -> Tensor:
     if isinstance(space, spaces.Discrete):
-        values = np.eye(int(space.n))[values - int(space.start)]
+        values = indicators(values, int(space.start), int(space.n), np.float32)
     return torch.from_numpy(values.astype(np.float32))

@@ -15,6 +15,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from imitate.envs.seeds import check_seed
+from imitate.envs.selected import indicators
 from imitate.envs.spaces import Array
 from imitate.errors import InputError, one_line
 from imitate.nn.normalize import LEAST_VARIANCE, RunningMoments
@@ -93,8 +94,7 @@ class Encoder(nn.Module):
     def prepare_numpy(self, obs: Array) -> Array:
         """`prepare` in NumPy, for anything but images; the statistics must be on the CPU."""
         if self.one_hot:
-            rows: Array = np.eye(self.one_hot, dtype=np.float32)[obs - self.start]
-            return rows
+            return indicators(obs, self.start, self.one_hot, np.float32)
         x = obs.reshape(-1, self.inputs)
         if self.moments is not None:
             mean, var = self.moments.mean.numpy(), self.moments.var.numpy()

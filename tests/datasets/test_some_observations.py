@@ -8,11 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import structured  # noqa: F401  # registers Told-multi-v0
+from gymnasium import spaces
 
 from imitate.cli import main
 from imitate.datasets import DemoReader
 from imitate.datasets.edit import save
+from imitate.envs.fields import as_fields
 from imitate.envs.make import make_env
+from imitate.envs.selected import Selection, indicators
 from imitate.errors import InputError
 
 ENV = "structured:Told-multi-v0"
@@ -81,3 +84,19 @@ def test_wrong_keys_are_refused(keys: object, said: str) -> None:
 def test_an_environment_without_keys_refuses_them() -> None:
     with pytest.raises(InputError, match="the observations have no keys"):
         make_env("CartPole-v1", {"obs_keys": ["x"]})
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (4,), (2, 3)])
+def test_whole_numbers_are_one_hot_as_the_rows_of_the_identity(shape: tuple[int, ...]) -> None:
+    numbers = np.random.default_rng(0).integers(3, 8, size=shape)
+    rows = indicators(numbers, 3, 5, np.int64)
+    np.testing.assert_array_equal(rows, np.eye(5)[numbers - 3], strict=False)
+    assert (rows.shape, rows.dtype) == ((*shape, 5), np.int64)
+    with pytest.raises(IndexError):
+        indicators([8], 3, 5, np.int64)
+
+
+def test_a_state_among_millions_is_taken_without_the_square_of_them() -> None:
+    space = as_fields(spaces.Dict(state=spaces.Discrete(10_000_000, start=5)))
+    taken = Selection(space, ["state"]).take({"state": np.array([9])}, lambda values, name, _: values[name])
+    assert (taken.shape, taken.dtype, taken[0, 4], taken.sum()) == ((1, 10_000_000), np.int64, 1, 1)

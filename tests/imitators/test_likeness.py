@@ -25,7 +25,7 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.imitators.gail import GAIL
-from imitate.imitators.likeness import Likeness, energy_distance
+from imitate.imitators.likeness import Likeness, _one_hot, energy_distance
 from imitate.rl.rollout import Rollout, whole_episodes
 from imitate.training.execute import execute, make_learner
 from imitate.training.experiment import Experiment
@@ -48,6 +48,11 @@ def test_the_energy_distance_by_hand() -> None:
 def played(act: Callable[[Array], Array]) -> Rollout:
     envs = SyncVecEnv([lambda: make_env(ENV)] * 4)
     return whole_episodes(envs, lambda obs, _begun: (act(obs), act(obs)), range(4))
+
+
+def test_a_state_among_millions_is_a_vector_without_the_square_of_them() -> None:
+    vector = _one_hot(spaces.Discrete(10_000_000, start=5), np.array([9]))
+    assert (vector.shape, vector.dtype, vector[0, 4], vector.sum()) == ((1, 10_000_000), torch.float32, 1, 1)
 
 
 def test_who_does_as_the_expert_is_closest(tmp_path: Path) -> None:

@@ -205,6 +205,12 @@ def test_discrete_observations_may_start_elsewhere() -> None:
     assert encoder.prepare(torch.tensor([5, 7])).tolist() == [[1, 0, 0], [0, 0, 1]]
 
 
+def test_a_state_among_millions_is_encoded_without_the_square_of_them() -> None:
+    encoder = Encoder(spaces.Discrete(10_000_000, start=5), (), "tanh", normalize=False)
+    row = encoder.prepare_numpy(np.array([9]))
+    assert (row.shape, row.dtype, row[0, 4], row.sum()) == ((1, 10_000_000), np.float32, 1, 1)
+
+
 @pytest.mark.parametrize("shape", [(128,), (6, 5)])
 def test_bytes_that_are_no_image_are_scaled(shape: tuple[int, ...]) -> None:
     encoder = Encoder(spaces.Box(0, 255, shape, np.uint8), (4,), "tanh", normalize=False)
