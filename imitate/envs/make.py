@@ -91,7 +91,7 @@ def make_env(
             env: Env = gym.make(bare_id(env_id), disable_env_checker=True, **_unshared(kwargs))
         if atari:
             env = preprocessed(env, frame_skip(env_kwargs), paddle_hits=rewards_hits(env_kwargs))
-        elif hasattr(env.unwrapped, "_generate_terrain"):
+        elif _is_walker(env):
             env = FreshWorld(env)
         elif is_bullet_robot(bare_id(env_id)):
             env = RobotWorlds(env)
@@ -231,6 +231,13 @@ def is_installed(env_id: str) -> bool:
     except InputError:
         return False
     return True
+
+
+def _is_walker(env: Env) -> bool:
+    """True for BipedalWalker and classes derived from it; asked without importing Box2D, which may be missing."""
+    return any(
+        each.__module__ == "gymnasium.envs.box2d.bipedal_walker" for each in type(env.unwrapped).__mro__
+    )
 
 
 def is_mujoco(env_id: str) -> bool:

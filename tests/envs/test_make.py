@@ -33,7 +33,15 @@ class _Emptying(_Still):
         self.client = client
 
 
+class _Hilly(_Still):
+    """Makes its terrain in a method that has the name of BipedalWalker's."""
+
+    def _generate_terrain(self) -> None:
+        pass
+
+
 gym.register("Emptying-v0", entry_point=_Emptying, max_episode_steps=5)
+gym.register("Hilly-v0", entry_point=_Hilly, max_episode_steps=5)
 
 
 def test_an_environment_that_uses_up_its_keywords_leaves_them_to_the_next() -> None:
@@ -44,3 +52,12 @@ def test_an_environment_that_uses_up_its_keywords_leaves_them_to_the_next() -> N
         env: Any = make_env("Emptying-v0", kwargs).unwrapped
         assert (env.size, env.first, env.client) == (3, 4, client)
     assert kwargs == {"settings": {"size": 3, "layers": [{"first": 4}]}, "client": client}
+
+
+def test_only_a_bipedal_walker_gets_a_fresh_world() -> None:
+    make_env("Hilly-v0").reset(seed=0)
+    for env_id in ("BipedalWalker-v3", "BipedalWalkerHardcore-v3"):
+        env: Any = make_env(env_id)
+        before = env.unwrapped.world
+        env.reset(seed=0)
+        assert env.unwrapped.world is not before
