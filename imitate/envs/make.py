@@ -64,7 +64,7 @@ def make_env(
     `obs_keys=[...]` takes these of a Dict's observations, in one array (`imitate.envs.selected`).
 
     Without a time limit, episodes are truncated after MAX_EPISODE_STEPS, with a notice; the keyword `max_episode_steps`
-    sets another limit.
+    sets another limit, in steps of the agent also where each takes several frames.
 
     Dict observations come as rows of structured arrays and Tuple actions go as arrays (`imitate.envs.structured`).
 
@@ -82,15 +82,19 @@ def make_env(
             f"{env_id} has max_episode_steps {limit!r}: wanted a whole number above 0; correct --env-kwargs or its "
             "registration"
         )
+    # A game is cut after steps of the agent: the emulator would count frames and no-ops, so it gets no limit, -1.
+    steps = kwargs.pop("max_episode_steps", None) if atari else None
+    unlimited = {} if steps is None else {"max_episode_steps": -1}
     if render_mode is not None:  # not every environment takes the keyword
         kwargs["render_mode"] = render_mode
     if is_mujoco(env_id):
         _log_mujocos_warnings()
     try:
         with current_folder(env_id):
-            env: Env = gym.make(bare_id(env_id), disable_env_checker=True, **_unshared(kwargs))
+            env: Env = gym.make(bare_id(env_id), disable_env_checker=True, **_unshared(kwargs), **unlimited)
         if atari:
             env = preprocessed(env, frame_skip(env_kwargs), paddle_hits=rewards_hits(env_kwargs))
+            env = env if steps is None else gym.wrappers.TimeLimit(env, steps)
         elif _is_walker(env):
             env = FreshWorld(env)
         elif is_bullet_robot(bare_id(env_id)):

@@ -13,7 +13,7 @@ from stable_baselines3.common import atari_wrappers as sb3
 
 from imitate.envs import make_vec
 from imitate.envs.atari import FIRE, fires, game_ids, protocol
-from imitate.envs.make import make_env, resolve_env_id
+from imitate.envs.make import make_env, resolve_env_id, stacked_frames, time_limit
 from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
@@ -250,3 +250,24 @@ def test_the_frame_skip_counts_frames_and_is_the_same_on_both_backends(skip: int
     assert info["episode_frame_number"] == begun + 40 * skip
     envs.close()
     assert f"frame skip {skip}{', ' if skip == 1 else ' (maximum'}" in protocol(PONG, kwargs)
+
+
+@pytest.mark.parametrize("registered", [None, 3])
+def test_a_limit_counts_steps_not_frames_or_no_ops(
+    registered: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Frames and no-ops were counted: seven frames were over in the second step, or before the first."""
+    monkeypatch.setattr(gym.spec(PONG), "max_episode_steps", registered)
+    kwargs = {"max_episode_steps": 7}
+    env = make_env(PONG, kwargs)
+    assert stacked_frames(env) == 4
+    for begun in (0, 20):
+        same_start(env, begun)
+        cut = [env.step(t % 6)[3] for t in range(7)]
+        assert cut == [False] * 6 + [True]
+    env.close()
+    assert time_limit(PONG, kwargs) == 7
+    envs = make_vec(PONG, 1, env_kwargs=kwargs)
+    envs.reset([0])
+    assert [bool(envs.step(np.zeros(1, int)).truncated[0]) for _ in range(7)] == cut
+    envs.close()
