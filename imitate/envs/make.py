@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from typing import Any, ClassVar
@@ -13,7 +13,6 @@ import gymnasium as gym
 
 from imitate.envs.atari import frame_skip, is_atari, preprocessed, rewards_hits, settings
 from imitate.envs.bullet_robots import RobotWorlds, is_bullet_robot, register_bullet_robots, remedy
-from imitate.envs.fields import Space
 from imitate.envs.robotics import NEEDS, is_robotics, needs_mujoco_py, register_robotics
 from imitate.envs.selected import Selected
 from imitate.envs.structured import structured
@@ -30,7 +29,6 @@ __all__ = [
     "load_plugins",
     "make_env",
     "resolve_env_id",
-    "spaces_of",
     "stacked_frames",
     "time_limit",
 ]
@@ -127,12 +125,6 @@ def _unshared(value: Any) -> Any:
     if type(value) is dict:
         return {name: _unshared(part) for name, part in value.items()}
     return [_unshared(part) for part in value] if type(value) is list else value
-
-
-def spaces_of(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> tuple[Space, Space]:
-    """The spaces of observations and actions of `make_env`. Raises InputError as that does."""
-    with closing(make_env(env_id, env_kwargs)) as env:
-        return env.observation_space, env.action_space
 
 
 class Cut(gym.wrappers.TimeLimit):
