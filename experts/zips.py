@@ -84,9 +84,10 @@ def expert_of(agent: Agent, found: Found, asked: Asked) -> Expert:
         return held
     try:
         counted = _placed(agent, found, replace(asked, env_kwargs=counting), time_feature=True)
-    except InputError:  # no flat observations, or no time limit
+    except InputError:  # no flat observations
         return held
-    return counted if _is_better(counted, held) else held
+    # An environment without a time limit has no time left to count.
+    return counted if counted.runnable and _is_better(counted, held) else held
 
 
 def _is_better(counted: Expert, held: Expert) -> bool:

@@ -97,10 +97,10 @@ def make_env(
             env = FreshWorld(env)
         elif is_bullet_robot(bare_id(env_id)):
             env = RobotWorlds(env)
+        if time_feature:  # before the cut, which is no time limit of the task
+            env = TimeFeature(env)
         if env.spec is None or env.spec.max_episode_steps is None:
             env = Cut(env, MAX_EPISODE_STEPS)
-        if time_feature:
-            env = TimeFeature(env)
         env = structured(env)
         if obs_keys is not None:
             env = Selected(env, obs_keys)

@@ -26,14 +26,11 @@ class TimeFeature(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorAr
         gym.utils.RecordConstructorArgs.__init__(self)
         super().__init__(env)
         space, limit = env.observation_space, None if env.spec is None else env.spec.max_episode_steps
-        if (
-            not isinstance(space, spaces.Box)
-            or len(space.shape) != 1
-            or space.dtype.kind != "f"
-            or limit is None
-        ):
+        if not isinstance(space, spaces.Box) or len(space.shape) != 1 or space.dtype.kind != "f":
+            raise InputError(f"time_feature needs flat observations of floats, got {space}: leave it out")
+        if limit is None:
             raise InputError(
-                f"time_feature needs flat observations of floats and a time limit, got {space} and {limit}"
+                f"time_feature needs a time limit, {env.unwrapped} has none: give max_episode_steps in --env-kwargs"
             )
         low, high = np.append(space.low, 0.0), np.append(space.high, 1.0)
         self.observation_space = spaces.Box(

@@ -6,8 +6,10 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import pytest
 
 from imitate.envs.make import make_env
+from imitate.errors import InputError
 
 
 class _Still(gym.Env[Any, Any]):
@@ -40,6 +42,7 @@ class _Hilly(_Still):
         pass
 
 
+gym.register("Still-v0", entry_point=_Still)
 gym.register("Emptying-v0", entry_point=_Emptying, max_episode_steps=5)
 gym.register("Hilly-v0", entry_point=_Hilly, max_episode_steps=5)
 
@@ -61,3 +64,12 @@ def test_only_a_bipedal_walker_gets_a_fresh_world() -> None:
         before = env.unwrapped.world
         env.reset(seed=0)
         assert env.unwrapped.world is not before
+
+
+def test_the_time_left_needs_a_limit_of_the_task() -> None:
+    """The cut after 100,000 steps is none: the column hardly fell."""
+    with pytest.raises(InputError, match=r"Still-v0.* has none: give max_episode_steps in --env-kwargs"):
+        make_env("Still-v0", {"time_feature": True})
+    env = make_env("Still-v0", {"time_feature": True, "max_episode_steps": 4})
+    env.reset(seed=0)
+    assert env.step(0)[0].tolist() == [0, 0.75]

@@ -89,6 +89,16 @@ def test_without_the_time_in_the_environment_it_is_held_at_one(
     np.testing.assert_allclose(expert.act(np.zeros((2, 1), np.float32))[:, 0], np.tanh(1.0), atol=1e-6)
 
 
+@pytest.mark.usefixtures("own_cache")
+def test_where_there_is_no_time_limit_it_is_held_at_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = _clock_watcher(tmp_path, WRAPPER)
+    monkeypatch.setattr(gym.spec("Hurried-v0"), "max_episode_steps", None)
+    expert = load_expert(path)
+    assert (expert.env_kwargs, expert.runnable) == ({}, True)
+
+
 class _Counter(_Hurried):
     """Observes whole numbers, which NumPy makes ints."""
 
