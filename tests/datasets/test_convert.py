@@ -53,7 +53,7 @@ def test_there_and_back_again_is_the_same(name: str, kind: str, labelled: bool, 
 
 def test_many_short_episodes_fit_in_a_small_npz(tmp_path: Path) -> None:
     """Deflate packs equal numbers into a hundredth. Ours has 16 bytes or more for each episode, however many."""
-    count = 1500
+    count = 1_200
     rows = {"obs": np.zeros(2 * count, int), "actions": np.zeros(count, int), "lengths": np.ones(count, int)}
     np.savez_compressed(tmp_path / "a.npz", **rows)  # type: ignore[arg-type]
     convert(tmp_path / "a.npz", tmp_path / "b.h5", env_id="Nowhere-v0")
