@@ -41,7 +41,7 @@ def uniform_actions(space: Space, count: int, rng: np.random.Generator) -> Array
     shape = (count, *(space.shape or ()))
     if (discrete := values_of(space)) is not None:
         first, values = discrete
-        return np.asarray(rng.integers(values, size=shape) + first)
+        return np.asarray(rng.integers(values, size=shape) + first, space.dtype)
     assert isinstance(space, spaces.Box)
     return rng.uniform(space.low, space.high, shape).astype(space.dtype)
 

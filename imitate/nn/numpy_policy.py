@@ -100,7 +100,7 @@ class NumpyPolicy:
 
     def _chosen(self, outputs: Array) -> Array:
         if isinstance(self.action_space, spaces.Discrete):
-            return np.asarray(outputs.argmax(1) + self._first)
+            return np.asarray(outputs.argmax(1) + self._first, self.action_space.dtype)
         parts = np.split(outputs, np.cumsum(self._sizes)[:-1], 1)
         chosen = np.stack([part.argmax(1) for part in parts], 1).reshape(-1, *(self.action_space.shape or ()))
         return np.asarray(chosen + self._first, self.action_space.dtype)

@@ -176,9 +176,7 @@ class ActorPolicy(nn.Module):
         if self._generator.device != device:  # the policy was moved: restart from the same seed there
             self.seed(self._generator.initial_seed())
         raw = distribution.mode() if deterministic else distribution.sample(self._generator)
-        actions: Array = self.to_env(raw).cpu().numpy()
-        if not isinstance(self.action_space, spaces.Discrete):
-            actions = actions.astype(self.action_space.dtype, copy=False)
+        actions: Array = self.to_env(raw).cpu().numpy().astype(self.action_space.dtype, copy=False)
         return actions[0] if single else actions
 
     def predict(

@@ -67,7 +67,8 @@ class Actor:
         outputs = self.outputs(obs)
         if isinstance(self.policy.action_space, spaces.Discrete):
             raw = sample_softmax(outputs, np.log(rng.standard_exponential(outputs.shape)))
-            return raw + int(self.policy.action_space.start), raw
+            actions = raw + int(self.policy.action_space.start)
+            return actions.astype(self.policy.action_space.dtype, copy=False), raw
         if self.policy.state_std:
             mean, log_std = np.split(outputs, 2, -1)
             log_std = log_std.clip(*LOG_STD_RANGE)

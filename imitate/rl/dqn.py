@@ -134,7 +134,11 @@ class DQN(OffPolicy):
         actions = self.rng.integers(self.num_actions, size=len(obs))
         if not explore.all():
             actions = np.where(explore, actions, self.preferred(obs))
-        return actions + self.first_action, actions
+        return self.named(actions), actions
+
+    def named(self, actions: Array) -> Array:
+        """Indices of actions as the environment counts them."""
+        return (actions + self.first_action).astype(self.policy.action_space.dtype, copy=False)
 
     def preferred(self, obs: Array) -> Array:
         """Indices (N,) of the actions that are taken without exploration: those of highest value."""
