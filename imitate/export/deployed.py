@@ -68,7 +68,7 @@ class Deployed(nn.Module):
 
 def _type_of(space: spaces.Space[Any]) -> torch.dtype | None:
     """The type to cast actions to; None if they stay as the network gives them."""
-    if not isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
+    if isinstance(space, spaces.Box) or space.dtype == np.int64:
         return None
     kind = torch.from_numpy(np.empty(0, space.dtype)).dtype
     return None if kind in WIDE_UNSIGNED else kind

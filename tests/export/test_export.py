@@ -125,7 +125,7 @@ def test_onnx_keeps_the_names_and_types_of_observations(tmp_path: Path) -> None:
     [
         (spaces.MultiBinary(3), np.int8),
         (spaces.MultiDiscrete([3, 2], dtype=np.int32, start=[2, -1]), np.int32),
-        (spaces.Discrete(3, dtype=np.int32), np.int64),
+        (spaces.Discrete(3, dtype=np.int32), np.int32),
         (spaces.Box(-1, 1, (2,), np.float64), np.float64),
     ],
 )
