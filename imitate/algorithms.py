@@ -105,6 +105,14 @@ class Algorithm:
         """True if it learns without stepping an environment."""
         return "envs" not in self.needs
 
+    def unused(self, hyperparameters: Mapping[str, Any], actions: str) -> set[str]:
+        """The inner learners among the hyperparameters that a run does not use, by the one that is named or by the
+        actions, `discrete` or `continuous`."""
+        inner = hyperparameters.keys() & ALGORITHMS.keys()
+        if self.inner:
+            return inner - {hyperparameters[self.inner]}
+        return {name for name in inner if ALGORITHMS[name].actions not in ("any", actions)}
+
     @property
     def learner(self) -> Any:
         """The learner's class, imported on this call."""

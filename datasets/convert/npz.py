@@ -28,7 +28,8 @@ _ROLES = tuple(name for name in NAMES if name != "episode")
 _OF_STEPS = ("action", "reward", "next_obs", "expert_action")
 _LARGEST_INFO = 1 << 24
 _FEW_EPISODES = 20_000
-"""So many are read from a file of any size, in 3 s: others compress what tells the episodes."""
+"""Episodes that are read from a file of any size, which takes 3 s. Other programs compress the columns that tell the
+episodes, so that a small file may hold many."""
 
 
 def found(path: Path) -> bool:
@@ -118,7 +119,7 @@ def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: boo
             for name, column in grown.items():
                 archive.write(column.path, f"{name}.npy")
             for name, array in small.items():
-                # Not compressed, so that the file's size bounds the number of its episodes: see `most`.
+                # Not compressed: `most` bounds the episodes by the file's size.
                 with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)
 

@@ -17,8 +17,7 @@ __all__ = ["Heap", "episodes_by", "texts_of"]
 
 _LONGEST = 1 << 24  # bytes of a text
 _MOST = 1 << 22
-"""Bytes of all tasks of a file, or of all its masks. As names of four letters they take a hundred times as much
-memory."""
+"""Most bytes of all tasks of a file, and of all its masks. Short names take a hundred times as much memory."""
 
 
 class Heap:

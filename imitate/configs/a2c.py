@@ -32,7 +32,7 @@ class A2CConfig(OnPolicyConfig):
     vf_coef: float = 0.5
     """Weight of the value loss."""
     normalize_rewards: bool = False
-    """Divide rewards by the running standard deviation of the discounted return; above 10 of it they are clipped."""
+    """Divide rewards by the running standard deviation of the discounted return, and clip them to [-10, 10]."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

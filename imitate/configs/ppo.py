@@ -54,7 +54,7 @@ class PPOConfig(OnPolicyConfig):
     normalize_obs: bool = True
     """Standardise observations by running statistics."""
     normalize_rewards: bool = True
-    """Divide rewards by the running standard deviation of the discounted return; above 10 of it they are clipped."""
+    """Divide rewards by the running standard deviation of the discounted return, and clip them to [-10, 10]."""
     value_warmup: int = 0
     """Iterations at the start that train only the value function; for a policy that is already trained. A new policy of
     pixels shares its convolutions with the value function, so they learn too."""

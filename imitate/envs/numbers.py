@@ -1,4 +1,4 @@
-"""Checks of numbers: that they are finite, and that a space holds them."""
+"""Checks of numbers, that they are finite and that a space holds them; and numbers as one-hot vectors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
-__all__ = ["Array", "Space", "all_finite", "finite_rows", "misfit", "strays", "values_of"]
+__all__ = ["Array", "Space", "all_finite", "finite_rows", "indicators", "misfit", "strays", "values_of"]
 
 Array = npt.NDArray[Any]
 Space = spaces.Space[Any]
@@ -80,3 +80,11 @@ def finite_rows(array: Array, lead: int) -> Array:
         elif part.dtype.kind == "f":
             finite &= np.isfinite(part).all(axis=tuple(range(lead, part.ndim)))
     return finite
+
+
+def indicators(values: Any, first: int, count: int, dtype: npt.DTypeLike) -> Array:
+    """Numbers (...,) from `first` on to one-hot vectors (..., count). Indexing the identity would make all `count`."""
+    places = np.asarray(values) - first
+    found = np.zeros((*places.shape, count), dtype)
+    found.reshape(-1, count)[np.arange(places.size), places.ravel()] = 1
+    return found

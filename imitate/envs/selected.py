@@ -7,13 +7,13 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-import numpy.typing as npt
 from gymnasium import spaces
 
 from imitate.envs.fields import Array, Fields, Space, as_fields, in_rows
+from imitate.envs.numbers import indicators
 from imitate.errors import InputError
 
-__all__ = ["Selected", "Selection", "indicators"]
+__all__ = ["Selected", "Selection"]
 
 
 class Selection:
@@ -72,11 +72,3 @@ def _flat(space: spaces.Dict, values: Any, get: Any) -> Iterator[Array]:
             yield np.asarray(inside).reshape(len(inside), -1)
         else:
             raise InputError(f"observations {name!r} are {part}: wanted Box, Discrete or Dict of these")
-
-
-def indicators(values: Any, first: int, count: int, dtype: npt.DTypeLike) -> Array:
-    """Numbers (...,) from `first` on to one-hot vectors (..., count). Indexing the identity would make all `count`."""
-    places = np.asarray(values) - first
-    found = np.zeros((*places.shape, count), dtype)
-    found.reshape(-1, count)[np.arange(places.size), places.ravel()] = 1
-    return found

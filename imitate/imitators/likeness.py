@@ -28,7 +28,7 @@ from torch import Tensor
 
 from imitate.datasets.edit import shown
 from imitate.datasets.storage.reader import DemoReader
-from imitate.envs.selected import indicators
+from imitate.envs.numbers import indicators
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
 from imitate.imitators.absorbing import absorbed_share

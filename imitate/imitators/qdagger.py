@@ -181,7 +181,7 @@ class QDagger:
     def _demonstrate(self, obs: Array, _begun: Array) -> tuple[Array, Array]:
         """The teacher's actions; it explores as the student does."""
         dqn = self.dqn
-        drawn = dqn.named(dqn.rng.integers(dqn.num_actions, size=len(obs)))
+        drawn = dqn.to_env(dqn.rng.integers(dqn.num_actions, size=len(obs)))
         actions = np.where(dqn.rng.random(len(obs)) < dqn.epsilon, drawn, self.teacher.act(obs))
         return actions, actions - dqn.first_action
 

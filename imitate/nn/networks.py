@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from imitate.envs.numbers import indicators
 from imitate.envs.seeds import check_seed
-from imitate.envs.selected import indicators
 from imitate.envs.spaces import Array
 from imitate.errors import InputError, one_line
 from imitate.nn.normalize import LEAST_VARIANCE, RunningMoments

@@ -134,10 +134,10 @@ class DQN(OffPolicy):
         actions = self.rng.integers(self.num_actions, size=len(obs))
         if not explore.all():
             actions = np.where(explore, actions, self.preferred(obs))
-        return self.named(actions), actions
+        return self.to_env(actions), actions
 
-    def named(self, actions: Array) -> Array:
-        """Indices of actions as the environment counts them."""
+    def to_env(self, actions: Array) -> Array:
+        """The environment's actions (N,), from indices (N,) that begin at 0."""
         return (actions + self.first_action).astype(self.policy.action_space.dtype, copy=False)
 
     def preferred(self, obs: Array) -> Array:

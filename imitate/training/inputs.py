@@ -288,5 +288,5 @@ def _with_other_seeds(envs: VecEnv, faults: int) -> VecEnv:
         return reset(draw_seed(faults, seed) >> 32 for seed in seeds)
 
     envs.reset = other  # type: ignore[method-assign]
-    envs.faults = faults  # type: ignore[attr-defined]  # for AggreVaTe, which makes its own
+    envs.faults = (faults,)  # type: ignore[attr-defined]  # for AggreVaTe, which makes its own
     return envs

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from imitate.algorithms import ALGORITHMS, find
+from imitate.algorithms import find
 from imitate.errors import InputError
 from imitate.training.settings import make_config, over
 
@@ -71,15 +71,9 @@ def searched(
     """
     entry, config = find(algorithm), make_config(algorithm, hyperparameters)
     found = _of_config(config, held)
-    unused = {
-        name
-        for name in (each.name for each in dataclasses.fields(config))
-        if name in ALGORITHMS and ALGORITHMS[name].actions not in ("any", actions)
-    }
+    unused = entry.unused(vars(config), actions)
     if entry.offline:  # then these only lie between two lines of the log
         unused.add("updates_per_iteration")
-    if entry.inner:
-        unused |= ALGORITHMS.keys() - {getattr(config, entry.inner)}
     used = {name: each for name, each in found.items() if name.split(".")[0] not in unused}
 
     def fits(name: str, value: Any) -> bool:

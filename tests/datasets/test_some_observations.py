@@ -15,7 +15,8 @@ from imitate.datasets import DemoReader
 from imitate.datasets.edit import save
 from imitate.envs.fields import as_fields
 from imitate.envs.make import make_env
-from imitate.envs.selected import Selection, indicators
+from imitate.envs.numbers import indicators
+from imitate.envs.selected import Selection
 from imitate.errors import InputError
 
 ENV = "structured:Told-multi-v0"

@@ -88,16 +88,6 @@ def test_round_trip(tmp_path_factory: pytest.TempPathFactory, made: Any, resumed
     assert validate(path) == []
 
 
-def test_discrete_spaces_of_a_narrow_type_are_read_as_they_were_written(tmp_path: Path) -> None:
-    space: Any = gym.spaces.Discrete(4, dtype=np.int32)
-    played = trajectory(obs=np.int32([0, 3, 1, 2, 0, 1]), actions=np.int32([0, 1, 2, 3, 0]))
-    with DemoWriter(tmp_path / "demos.h5", DemoInfo("Made-v0", space, space)) as writer:
-        writer.append(played)
-    with DemoReader(tmp_path / "demos.h5") as reader:
-        assert reader.info.action_space == space
-        assert_same(played, reader[0])
-
-
 def test_info_round_trip(tmp_path: Path) -> None:
     info = DemoInfo(
         env_id="Pendulum-v1",

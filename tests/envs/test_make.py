@@ -48,7 +48,7 @@ gym.register("Hilly-v0", entry_point=_Hilly, max_episode_steps=5)
 
 
 def test_an_environment_that_uses_up_its_keywords_leaves_them_to_the_next() -> None:
-    """What config.json records was altered too. A client of a simulator is shared."""
+    """So does config.json, which records them. A client of a simulator is shared."""
     client = object()
     kwargs = {"settings": {"size": 3, "layers": [{"first": 4}]}, "client": client}
     for _ in range(2):

@@ -16,7 +16,7 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.experts.values.critics import PolicyOracle
-from imitate.imitators.guided.advice import NOT_ASKED, joined
+from imitate.imitators.guided.advice import joined
 from imitate.imitators.guided.hand_over import HandOver
 from imitate.imitators.guided.learner import Guided
 from imitate.imitators.guided.updates import Phase, Updates, best_of, cloning_slopes
@@ -160,16 +160,6 @@ def test_actions_of_float64_are_rated_and_valued() -> None:
     obs, actions = torch.zeros(3, 1), torch.tensor([[-0.5], [0.0], [0.5]])
     oracle = PolicyOracle(learner.policy)
     assert torch.equal(oracle.q(obs, actions.double()), oracle.q(obs, actions))
-
-
-def test_an_expert_plays_until_learning_starts_even_if_it_should_have_retired() -> None:
-    """Learning starts at 800 of 1,000 steps, and the expert retires at 100."""
-    settings = small(learning_starts=800, guidance_fraction=0.1, cloning_fraction=0.1, rounds_per_iteration=1)
-    learner = Guided(settings, envs=envs_of(), expert=np.zeros_like, seed=0)
-    while not learner.ready:
-        learner.step()
-    assert not learner.replay.actions.any()  # the expert's are 0
-    assert (learner.replay.frames != NOT_ASKED).all()
 
 
 def test_once_it_has_retired_an_expert_is_not_asked() -> None:

@@ -10,6 +10,7 @@ import torch
 from guided_settings import envs_of, small
 from test_guided_kept import play
 
+from imitate.imitators.guided.advice import NOT_ASKED
 from imitate.imitators.guided.hand_over import HandOver
 from imitate.imitators.guided.kept import Kept
 from imitate.imitators.guided.learner import Guided
@@ -33,6 +34,16 @@ def test_the_score_of_an_own_episode_leaves_out_the_one_before() -> None:
     for reward in (1.0, 2.0, 3.0):
         play(kept, [[reward]], [[True]], [True])
     assert (kept.score, kept.latest) == (2.0, [1.0, 2.0, 3.0])
+
+
+def test_an_expert_plays_until_learning_starts_even_if_it_should_have_retired() -> None:
+    """Learning starts at 800 of 1,000 steps, and the expert retires at 100."""
+    settings = small(learning_starts=800, guidance_fraction=0.1, cloning_fraction=0.1, rounds_per_iteration=1)
+    learner = Guided(settings, envs=envs_of(), expert=np.zeros_like, seed=0)
+    while not learner.ready:
+        learner.step()
+    assert not learner.replay.actions.any()  # the expert's are 0
+    assert (learner.replay.frames != NOT_ASKED).all()
 
 
 def test_the_weight_of_cloning_falls_to_0() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from imitate.datasets import DemoInfo, DemoReader, DemoWriter, Trajectory
 from imitate.datasets.evaluation import evaluate
 from imitate.envs.spaces import Array
 from imitate.envs.trust import trust
@@ -62,3 +63,13 @@ def test_learners_and_their_policies_act_in_the_type_of_the_space(tmp_path: Path
     policy = load_policy(tmp_path / "run")
     assert policy.act(np.zeros((4, 2), np.float32)).dtype == np.int32
     assert evaluate(policy, "Narrow-v0", episodes=2, seed=0).complete
+
+
+def test_they_are_read_as_they_were_recorded(tmp_path: Path) -> None:
+    space: Any = spaces.Discrete(4, dtype=np.int32)
+    obs = np.array([0, 3, 1], np.int32)
+    with DemoWriter(tmp_path / "demos.h5", DemoInfo("Made-v0", space, space)) as writer:
+        writer.append(Trajectory(obs, obs[1:], np.ones(2, np.float32), terminated=True, truncated=False))
+    with DemoReader(tmp_path / "demos.h5") as reader:
+        assert reader.info.action_space == space
+        assert (reader[0].actions.dtype, reader[0].actions.tolist()) == (np.int32, [3, 1])

@@ -65,6 +65,8 @@ class AggreVaTe:
             make = partial(make_env, store.info.env_id, store.info.env_kwargs)
             make_envs = partial(SyncVecEnv, [make] * envs.num_envs)
         self._monte_carlo = MonteCarlo(expert, make_envs, store.info.action_space, gamma=config.fqe.gamma)
+        # After a fault `envs` play other episodes (`training.inputs`), so those that are made here must, too.
+        self._faults: tuple[int, ...] = getattr(envs, "faults", ())
         self._dearest = 0  # most steps that one visited state has cost
 
     @property
@@ -118,9 +120,7 @@ class AggreVaTe:
     def _visit(self, steps: int, most: int) -> list[tuple[Array, Array]]:
         """Visit states until `steps` are spent, at most `most`; returns observations and the expert's actions."""
         core, visits = self.core, []
-        # After a fault other episodes are visited, as in `envs` (`training.inputs`).
-        faults = [core.roll_in.sampler.envs.faults] if hasattr(core.roll_in.sampler.envs, "faults") else []
-        seeds = episode_seeds(draw_seed(core.seed, core.iteration, 2, *faults))
+        seeds = episode_seeds(draw_seed(core.seed, core.iteration, 2, *self._faults))
         begin = self.env_steps
         while self.env_steps - begin < steps:
             remains, before = most - (self.env_steps - begin), self.env_steps

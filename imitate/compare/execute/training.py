@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from gymnasium import spaces
 
-from imitate.algorithms import ALGORITHMS, Algorithm
+from imitate.algorithms import Algorithm
 from imitate.compare.execute.snapshots import Snapshots
 from imitate.compare.plan.comparison import Comparison, Job, is_given, overrides
 from imitate.compare.plan.learners import base, baseline, find
@@ -186,15 +186,9 @@ class Trained:
 
 
 def _in_use(run: Experiment, algorithm: Algorithm) -> dict[str, Any]:
-    """The hyperparameters without those of inner learners that the run does not use: GAIL's are chosen by name, SQIL's
-    and IQ-Learn's by the actions."""
-    unused = run.hyperparameters.keys() & ALGORITHMS.keys()
-    if algorithm.inner:
-        unused -= {run.hyperparameters[algorithm.inner]}
-    elif unused:
-        continuous = isinstance(spaces_of(run.env_id, run.env_kwargs)[1], spaces.Box)
-        suits = "any", "continuous" if continuous else "discrete"
-        unused = {name for name in unused if ALGORITHMS[name].actions not in suits}
+    """The hyperparameters without those of inner learners that the run does not use."""
+    continuous = isinstance(spaces_of(run.env_id, run.env_kwargs)[1], spaces.Box)
+    unused = algorithm.unused(run.hyperparameters, "continuous" if continuous else "discrete")
     return {name: value for name, value in run.hyperparameters.items() if name not in unused}
 
 

@@ -107,7 +107,7 @@ class Outcome:
         for result in entry.results:
             shares = (np.array([point.returns for point in result.curve]) - low) / (high - low)  # (P, E)
             flat = not result.env_steps  # an offline learner is the same between its trainings
-            # Before another one has all demonstrations, it is as it was at 0.
+            # A learner with an environment is untrained until its demonstrations are recorded.
             begun = 0 if flat else result.demo_steps
             steps = [max(point.steps, begun) for point in result.curve]
             curves = (np.stack([steps, each], 1) for each in shares.T)
