@@ -44,8 +44,8 @@ class BCConfig:
     normalize_obs: bool = True
     """Standardise observations by the statistics of the demonstrations."""
     whiten: bool | None = None
-    """Decorrelate the standardised observations while training; by default only if all fit in one minibatch
-    and have at most 1,000 numbers."""
+    """Decorrelate the standardised observations while training; by default only if there are at most 500 of them, of
+    at most 1,000 numbers each."""
     hidden: tuple[int, ...] | None = None
     """Widths of the hidden layers; by default 256 256 for continuous and 64 64 for discrete actions."""
     activation: Literal["tanh", "relu"] | None = None

@@ -35,6 +35,7 @@ from imitate.rl.handed import takes
 __all__ = ["BC", "BCConfig"]
 
 _EVALUATION_BATCH = 4_096
+_FEW = 500  # pairs
 _MOST_WHITENED = 1_000  # inputs, unless it is asked for: the time grows with their cube
 
 
@@ -124,7 +125,7 @@ class BC:
         whiten = config.whiten
         if whiten is None:
             inputs = math.prod(observations.shape or ())
-            whiten = pairs <= self.batch_size and inputs <= _MOST_WHITENED
+            whiten = pairs <= _FEW and inputs <= _MOST_WHITENED
         self.whitening: Whitening | None = None
         if whiten:
             seen = demos.minibatches(_EVALUATION_BATCH, rng, fields=["obs"], episodes=self.trained_on)

@@ -224,17 +224,18 @@ def test_the_policy_takes_what_the_network_learned_on_whitened_inputs(tmp_path: 
     assert len(learner.heldout) == 0  # 30 pairs are too few to spare some
 
 
-def test_demonstrations_beyond_a_minibatch_are_not_whitened_unless_asked(tmp_path: Path) -> None:
-    demos = recorded(tmp_path, "CartPole-v1", Balancer(), 1)
-    for options, wanted in ({}, False), ({"batch_size": 500}, True), ({"whiten": True}, True):
-        assert (BC(BCConfig(**options), demos=demos, seed=0).whitening is not None) == wanted
+def test_more_than_500_pairs_are_not_whitened_unless_asked(tmp_path: Path) -> None:
+    demos = recorded(tmp_path, "CartPole-v1", Balancer(), 2)
+    for episodes, options, wanted in ([0], {}, True), ([0, 1], {}, False), ([0, 1], {"whiten": True}, True):
+        learner = BC(BCConfig(**options), demos=demos, episodes=np.array(episodes), seed=0)
+        assert (learner.whitening is not None) == wanted
 
 
 def test_many_inputs_are_not_whitened_unless_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A float picture of 48 x 48 has 6,912: its correlations would take minutes."""
     monkeypatch.setattr("imitate.imitators.bc._MOST_WHITENED", 3)
     demos = recorded(tmp_path, "CartPole-v1", Balancer(), 1)
-    for options, wanted in ({"batch_size": 500}, False), ({"whiten": True}, True):
+    for options, wanted in ({}, False), ({"whiten": True}, True):
         assert (BC(BCConfig(**options), demos=demos, seed=0).whitening is not None) == wanted
 
 
