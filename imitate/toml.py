@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,19 @@ __all__ = ["as_toml", "read_toml"]
 
 
 def as_toml(data: Mapping[str, Any]) -> str:
-    """Plain data without None, which TOML does not have, and without empty tables of its own."""
-    return tomli_w.dumps({name: _present(value) for name, value in data.items() if value not in (None, {})})
+    """Plain data without empty tables of its own. Raises InputError if a value is None, or has a None in it."""
+    if name := next(_nulls(data), None):
+        raise InputError(f"{name} is null, which TOML does not have: leave it out, or give another value")
+    return tomli_w.dumps({name: value for name, value in data.items() if value != {}})
 
 
-def _present(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _present(each) for name, each in value.items() if each is not None}
-    return [_present(each) for each in value] if isinstance(value, list | tuple) else value
+def _nulls(values: Any, prefix: str = "") -> Iterator[str]:
+    """The names of the values that are None, in tables and lists too, such as `env_kwargs.map_name`."""
+    for name, value in values.items() if isinstance(values, Mapping) else enumerate(values):
+        if value is None:
+            yield f"{prefix}{name}"
+        elif isinstance(value, Mapping | list | tuple):
+            yield from _nulls(value, f"{prefix}{name}.")
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import dataclasses
 import json
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -194,8 +194,6 @@ class Experiment:
         if self.hyperparameters.get("total_steps") == self.budget:
             del run["hyperparameters"]["total_steps"]  # it follows
         given = {"algorithm": self.algorithm, "env_id": self.env_id} | _beside(run, preset)
-        if name := next(_nulls(given), None):
-            raise InputError(f"{name} is null, which TOML does not have: leave it out, or give another value")
         return as_toml({name: value for name, value in given.items() if name not in ("seed", "device")})
 
     def portable(self) -> Experiment:
@@ -300,15 +298,6 @@ def _beside(values: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any
         if name not in base or value != before:
             found[name] = value
     return found
-
-
-def _nulls(values: Any, prefix: str = "") -> Iterator[str]:
-    """The names of the values that are None, in tables and lists too, such as `env_kwargs.map_name`."""
-    for name, value in values.items() if isinstance(values, Mapping) else enumerate(values):
-        if value is None:
-            yield f"{prefix}{name}"
-        elif isinstance(value, Mapping | list | tuple):
-            yield from _nulls(value, f"{prefix}{name}.")
 
 
 def _resolved(algorithm: str, env_id: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 import structured  # noqa: F401  # registers the environments
 
 from imitate.algorithms import ALGORITHMS
-from imitate.compare import Comparison
+from imitate.compare import Comparison, Suite
 from imitate.compare.execute.carry_out import carry_out
 from imitate.compare.execute.checks import least_steps
 from imitate.compare.execute.reference_returns import measured_references
@@ -53,6 +53,24 @@ def test_a_learner_that_would_not_begin_to_learn_is_refused_before_anything_runs
     with pytest.raises(InputError, match=said) as error:
         carry_out(wanted, tmp_path / "out")
     assert "\n" not in str(error.value)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"hyperparameters": {"ppo": {"target_kl": None}}}, "hyperparameters.ppo.target_kl"),
+        ({"env_kwargs": {"rows": ["SF", None]}}, "env_kwargs.rows.1"),
+    ],
+)
+def test_a_null_that_the_reports_toml_would_lose_is_refused_before_anything_runs(
+    tmp_path: Path, fields: dict[str, Any], named: str
+) -> None:
+    """Compared again, the setting would be the preset's, or the environment's own."""
+    wanted = small("ppo", **fields)
+    for each in (wanted, Suite("mine", {"CartPole-v1": wanted})):
+        with pytest.raises(InputError, match=f"^{named} is null, which TOML does not have: leave it out"):
+            carry_out(each, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

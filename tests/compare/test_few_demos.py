@@ -59,7 +59,7 @@ def test_a_suite_is_environments_times_experts_times_demonstrations() -> None:
     assert [part.demo_episodes for part in suite.parts.values()] == [1, 10, 1, 10, 1]
     assert [part.demo_every for part in suite.parts.values()] == [20, 20, 20, 20, 1]
     assert not any(part.controls for part in suite.parts.values())
-    assert Suite.from_toml("few", tomllib.loads(suite.toml)) == suite
+    assert Suite.from_toml("few", tomllib.loads(suite.to_toml())) == suite
     with pytest.raises(InputError, match="give each its own expert or label"):
         Suite.from_toml("few", tomllib.loads(TOML.replace('"longer"', '"CartPole-v1-from-CartPole-v1"')))
     with pytest.raises(InputError, match=r"label '\.\.' names no folder: use letters and digits"):

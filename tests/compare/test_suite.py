@@ -58,7 +58,7 @@ def test_a_suite_is_environments_times_experts_with_settings_of_their_own(tmp_pa
     pendulum = parts["Pendulum-v1"]
     assert pendulum.algorithms == ("bc", "ppo", "sb3:sac", "ppo@wide")
     assert pendulum.hyperparameters == {"ppo": {"gamma": 0.9}, "ppo@wide": {"hidden": [128, 128]}}
-    assert suite(suite().toml) == suite()  # the file that a report shows makes the same suite
+    assert suite(suite().to_toml()) == suite()  # the file that a report shows makes the same suite
     suite().save(tmp_path)
     assert Suite.read(tmp_path) == suite()
 

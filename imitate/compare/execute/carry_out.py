@@ -64,7 +64,8 @@ def carry_out(
     that this process may use.
 
     Raises InputError if `out` holds something else or another process is at work in it, if an expert, an algorithm or a
-    hyperparameter does not suit, or if the budget is too small; then nothing has been written.
+    hyperparameter does not suit, if a setting is null, which comparison.toml can't have, or if the budget is too small;
+    then nothing has been written.
     """
     if workers is not None and workers < 1:
         raise InputError(f"workers must be at least 1, got {workers}")
@@ -74,6 +75,8 @@ def carry_out(
     comparisons = {label: _in_its_experts_environment(comparison) for label, comparison in asked.items()}
     for label, comparison in comparisons.items():
         check_folder(comparison, out / label)
+        # Refuses what comparison.toml can't have, before the first run.
+        comparison.to_toml()
     # A cluster may have GPUs even if this machine has none.
     least = {
         label: least_steps(comparison if backend is None else replace(comparison, device="cpu"), out / label)

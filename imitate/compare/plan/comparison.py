@@ -19,6 +19,7 @@ from imitate.envs.make import resolve_env_id
 from imitate.envs.vec import MOST_ENVS
 from imitate.errors import LARGEST, InputError, check_range, did_you_mean, one_line
 from imitate.files import versions
+from imitate.toml import as_toml
 from imitate.training.settings import REMEDIES, over, variant_settings
 
 __all__ = [
@@ -129,6 +130,10 @@ class Comparison:
         """Plain data, equal for equal comparisons."""
         plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         return plain
+
+    def to_toml(self) -> str:
+        """A file that `imitate compare` takes. Raises InputError if a setting has a null in it."""
+        return as_toml({name: value for name, value in self.to_json().items() if value is not None})
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:

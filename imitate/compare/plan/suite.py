@@ -100,18 +100,20 @@ class Suite:
                 parts[label] = part.changed(hyperparameters=own)
         return replace(self, parts=parts)
 
-    @property
-    def toml(self) -> str:
-        """The whole suite as a file that `imitate compare` takes."""
+    def to_toml(self) -> str:
+        """The whole suite as a file that `imitate compare` takes. Raises InputError if a setting has a null in it."""
         every = [part.to_json() for part in self.parts.values()]
         names = [field.name for field in fields(Comparison)]
         shared = {
             name: every[0][name]
             for name in names
-            if name not in _ENVIRONMENT_FIELDS and all(each[name] == every[0][name] for each in every)
+            if name not in _ENVIRONMENT_FIELDS
+            and every[0][name] is not None
+            and all(each[name] == every[0][name] for each in every)
         }
         own = [
-            {name: each[name] for name in names if name not in shared and each[name] != {}} for each in every
+            {name: each[name] for name in names if name not in shared and each[name] not in (None, {})}
+            for each in every
         ]
         for label, each in zip(self.parts, own, strict=True):
             if label != _slug(bare_id(each["env_id"])):  # one of several in this environment

@@ -32,7 +32,6 @@ from imitate.compare.statistics.job_results import COSTS
 from imitate.compare.statistics.outcome import Outcome
 from imitate.compare.statistics.verdict import answer, warnings
 from imitate.files import atomic, versions, write_json
-from imitate.toml import as_toml
 
 __all__ = ["page_template", "write_outcome", "write_report", "write_texts"]
 
@@ -57,7 +56,7 @@ def write_outcome(outcome: Outcome, out: Path) -> Path:
         "results.csv": runs_csv(outcome),
         "table.md": as_markdown(table),
         "table.tex": latex(outcome),
-        "comparison.toml": as_toml(outcome.comparison.to_json()),
+        "comparison.toml": outcome.comparison.to_toml(),
     }
     texts["report.html"] = _html(outcome, table, texts, _figures(outcome, out / "figures"))
     write_texts(out, texts)

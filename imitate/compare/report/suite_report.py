@@ -48,7 +48,7 @@ def write_suite_report(*folders: str | Path, out: str | Path | None = None) -> P
         "results.csv": suite_runs_csv(suite),
         "table.md": as_markdown(table, columns),
         "table.tex": suite_latex(suite),
-        "suite.toml": merged.toml,
+        "suite.toml": merged.to_toml(),
     }
     figures = _figures(suite, out / "figures")
     texts["report.html"] = _html(suite, columns, table, texts, figures)
