@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -254,12 +253,7 @@ class ActorCritic(OffPolicy):
 
     @property
     def missing(self) -> int:
-        """Steps before the first gradient step: at `learning_starts` none is due yet."""
-        per_step = self.config.updates_per_step
-        if self.updates or not per_step:
-            return super().missing
-        first = self.config.learning_starts + math.ceil(1 / max(per_step, 1e-9))
-        return max(super().missing, first - self.env_steps)
+        return max(super().missing, self.until_due(self.config.updates_per_step))
 
     def learn(self) -> list[dict[str, Tensor]]:
         """The gradient steps that are due after a round."""

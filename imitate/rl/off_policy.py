@@ -5,6 +5,7 @@ Each algorithm's own file has its settings, its loss and its update.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar, Protocol
@@ -129,6 +130,12 @@ class OffPolicy(ABC):
     def updates_due(self, per_step: float) -> int:
         """Gradient steps that are missing to `per_step` for each step since learning started."""
         return int((self.env_steps - self.config.learning_starts) * per_step) - self.updates
+
+    def until_due(self, per_step: float) -> int:
+        """Steps before the first of the `updates_due`: at `learning_starts` there is none yet."""
+        if self.updates or not per_step:
+            return 0
+        return self.config.learning_starts + math.ceil(1 / max(per_step, 1e-9)) - self.env_steps
 
     def step(self, limit: int | None = None) -> dict[str, float]:
         """One iteration of at most `limit` environment steps; metrics are means over its gradient steps."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from guided_settings import envs_of, small
 from test_guided_kept import play
 
+from imitate.errors import InputError
 from imitate.imitators.guided.advice import NOT_ASKED
 from imitate.imitators.guided.hand_over import HandOver
 from imitate.imitators.guided.kept import Kept
@@ -64,6 +66,25 @@ def test_offline_updates_come_on_top_of_those_that_are_due() -> None:
     learner.step()
     assert learner.env_steps > 100
     assert learner.updates == 100 + (learner.env_steps - 100) // 2
+
+
+def test_the_least_steps_end_with_the_first_update() -> None:
+    """Without offline updates it is due a step after learning starts, also if the test could have that step."""
+    for offline_updates, least in (0, 101), (1, 100):
+        config = small(
+            total_steps=101, offline_updates=offline_updates, updates_per_step=1.0, clone_updates=1
+        )
+        for rounds in 8, 1:
+            config = replace(config, rounds_per_iteration=rounds)
+            whole = HandOver(config, envs=envs_of(count=1), expert=np.abs, seed=0)
+            with pytest.raises(
+                InputError, match=f"takes at least {least} steps, but only {least - 1} are left"
+            ):
+                whole.step(least - 1)
+            while not whole.done:
+                whole.step()
+            assert whole.learner.updates == 1
+            assert whole.env_steps in (100, 101)
 
 
 def test_a_candidate_is_worth_the_mean_of_all_quantiles() -> None:

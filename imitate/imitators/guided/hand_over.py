@@ -84,8 +84,8 @@ class HandOver:
         room = self.config.total_steps - self.env_steps
         room = room if limit is None else min(room, limit)
         learning = room - self._spare()
-        if not self.learner.ready:  # there is nothing to test or to clone from
-            learning = min(room, max(learning, self.least_steps))
+        if self.learner.missing:  # there is nothing to test or to clone from
+            return self.learner.step(min(room, max(learning, self.least_steps)))
         if not self.config.test or learning >= self.least_steps:
             return self.learner.step(learning)
         metrics = self._test(room)

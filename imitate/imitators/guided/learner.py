@@ -138,6 +138,11 @@ class Guided(OffPolicy):
         left = 1.0 - self.progress / max(self.config.guidance_fraction, 1e-9)
         return self.config.jump_start * self.expert_length * max(left, 0.0)
 
+    @property
+    def missing(self) -> int:
+        due = 0 if self.config.offline_updates else self.until_due(self.config.updates_per_step)
+        return max(super().missing, due)
+
     # Acting
 
     def collect(self, limit: int | None = None) -> Rollout:
