@@ -123,7 +123,7 @@ def _soundness(space: Space, *, clipped: bool) -> Callable[[Array], bool]:
     """A test that no action is `_unsound`, or, if they are `clipped` afterwards, that all are finite. It runs in every
     step, so it must take no more than a few microseconds."""
     if isinstance(space, spaces.Discrete) and space.n <= _FEW:
-        known = frozenset(range(int(space.start), int(space.start + space.n)))
+        known = frozenset(range(int(space.start), int(space.start) + int(space.n)))
         return lambda actions: known.issuperset(actions.tolist())
     if isinstance(space, spaces.Box):
         # The sum of squares is NaN or infinite if an action is; if it is small, all actions are within the bounds.

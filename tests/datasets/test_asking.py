@@ -69,6 +69,14 @@ def test_answers_of_another_type_become_actions() -> None:
     assert answer(pushes, PUSH).tolist() == np.float32(pushes).tolist()
 
 
+def test_a_discrete_space_may_end_where_its_type_ends() -> None:
+    """The numbers are 120 to 127, and 128 is no int8."""
+    space = spaces.Discrete(8, start=120, dtype=np.int8)
+    assert answer([120, 124, 127], space).tolist() == [120, 124, 127]
+    with pytest.raises(Fault, match="answered with 119, which is not in"):
+        answer([120, 124, 119], space)
+
+
 @pytest.mark.parametrize("pushed", [[0, -0.1], [1.01, 1], [0, 1e30]])
 def test_an_action_outside_the_bounds_is_refused_before_an_environment_gets_it(pushed: list[float]) -> None:
     with pytest.raises(Fault, match=r"which is not in Box\(.*\): clip it$"):
