@@ -53,7 +53,8 @@ def test_it_is_read_back_and_replaced(
     card = DatasetCard.load(tmp_path / "README.md")
     assert card.data.license == "mit"
     for said in ("| episodes | 2 (0", "| steps | 1000 |", "| mean return | 500.00, 95 % interval 500.00",
-                 "| expert | `CartPole-v1` |", "| format | imitate |", "torch"):  # fmt: skip
+                 "| expert | `CartPole-v1` |", "| labels | the actions that were taken |",
+                 "| format | imitate |", "torch"):  # fmt: skip
         assert said in card.text, said
     same(demos, Path(in_our_format(spec, CARTPOLE)))
 
@@ -94,7 +95,9 @@ def test_commands_on_the_card_make_the_environment_as_it_was_recorded(hub: Hub, 
     assert f"imitate data convert hub:org/demos demos.h5 {made}\n" in card
 
 
-def test_the_card_of_observations_alone_names_a_learner_that_takes_them(hub: Hub, tmp_path: Path) -> None:
+def test_the_card_of_observations_alone_says_so_and_names_a_learner_that_takes_them(
+    hub: Hub, tmp_path: Path
+) -> None:
     for env_id, command in (("Pendulum-v1", "imitate train gaifo --env Pendulum-v1"), (CARTPOLE, None)):
         path = str(tmp_path / f"{env_id}.h5")
         words = ["collect", "random", "--env", env_id, "--episodes", "1", "--no-actions", "--out", path]
@@ -102,6 +105,7 @@ def test_the_card_of_observations_alone_names_a_learner_that_takes_them(hub: Hub
         assert main(["data", "push", path, "org/demos"]) == 0
         card = hub.files(REPO)["README.md"].decode()
         assert command in card if command else "imitate train" not in card
+        assert "| labels | none: the actions were not recorded |" in card
 
 
 @pytest.mark.parametrize("format", ["lerobot", "csv"])
