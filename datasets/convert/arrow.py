@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from imitate.datasets.convert.foreign import needs
+from imitate.datasets.convert.pieces import marked
 from imitate.datasets.storage.contain import MEMORY, contained
 from imitate.envs.spaces import Array
 from imitate.errors import InputError
@@ -18,6 +20,7 @@ from imitate.errors import InputError
 __all__ = [
     "as_table",
     "batches",
+    "checked",
     "column",
     "fields",
     "files",
@@ -29,15 +32,40 @@ __all__ = [
     "write",
 ]
 
+_TOGETHER = 256  # groups of files in one child process
+_TOGETHER_BYTES = 1 << 25
 
-def batches(path: Path) -> Iterator[Any]:
+
+def batches(path: Path, *, sound: bool = False) -> Iterator[Any]:
     """The record batches of an Arrow file or stream, one at a time.
 
-    A child process reads all of them first, so a file that crashes the reader raises InputError.
+    A child process reads all of them first, so a file that crashes the reader raises InputError. `checked` has done so
+    if the file is `sound`.
     """
     needs("pyarrow")  # once, before the fork
-    _contained(path, partial(_batches, path))
+    if not sound:
+        _contained(path, partial(_batches, path))
     yield from _batches(path)
+
+
+def checked(groups: Iterable[Sequence[Path]]) -> Iterator[tuple[Sequence[Path], bool]]:
+    """Groups of Arrow files, in order, and whether a child process could read them.
+
+    One child reads many groups of small files, since a fork takes much longer than these. If one file of them is
+    damaged, none counts as sound, and `batches` finds out which it is.
+    """
+    needs("pyarrow")
+    held: list[Sequence[Path]] = []
+    size = 0
+    for group, last in marked(groups):
+        held.append(group)
+        size += sum(path.stat().st_size for path in group if path.is_file())
+        if last or len(held) == _TOGETHER or size > _TOGETHER_BYTES:
+            paths = [path for each in held for path in each]
+            sound = len(paths) > 1 and _are_sound(paths, size)
+            for each in held:
+                yield each, sound
+            held, size = [], 0
 
 
 def parquet(
@@ -160,13 +188,23 @@ def parquet_writer(path: Path, schema: Any) -> Iterator[Any]:
 def _contained(path: Path, read: Callable[[], Iterator[Any]]) -> None:
     if not path.is_file():
         raise InputError(f"there is no file {path}")
-    size = path.stat().st_size
+    _read_in_child(read, str(path), path.stat().st_size)
 
+
+def _are_sound(paths: Sequence[Path], size: int) -> bool:
+    try:
+        _read_in_child(lambda: chain.from_iterable(map(_batches, paths)), str(paths[0]), size)
+    except Exception:  # without a fork, whatever the reader raises
+        return False
+    return True
+
+
+def _read_in_child(read: Callable[[], Iterator[Any]], what: str, size: int) -> None:
     def read_all() -> None:
         for _ in read():
             pass
 
-    contained(read_all, str(path), 10 + size / (1 << 20), MEMORY + 2 * size)
+    contained(read_all, what, 10 + size / (1 << 20), MEMORY + 2 * size)
 
 
 def _batches(path: Path) -> Iterator[Any]:

@@ -3,11 +3,11 @@ folder per episode). https://minari.farama.org"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -59,14 +59,16 @@ def read(path: Path, notes: Notes, obs_keys: Sequence[str] = ()) -> Iterator[Rec
         jpeg = bool(metadata.get("jpeg_encoding", True))
         if layout == "hdf5":
             file = stack.enter_context(hdf5.open_hdf5(data / "main_data.hdf5"))
-            source: Any = partial(_from_hdf5, file, jpeg=jpeg, labelled=labelled)
+            stored: Callable[[], Iterable[Any]] = partial(repeat, file)
+            source: Any = partial(_from_hdf5, jpeg=jpeg, labelled=labelled)
         else:
+            stored = partial(_arrow_files, data, count)
             source = partial(_from_arrow, data, jpeg=jpeg, labelled=labelled)
 
         def episodes() -> Iterator[Episode]:
-            for number in range(count):
+            for number, each in zip(range(count), stored(), strict=False):
                 with refused(f"{data}: episode {number}"):
-                    parts, seed = source(number, picked, action_space, notes)
+                    parts, seed = source(each, number, picked, action_space, notes)
                 yield assembled(f"{data}: episode {number}", _checked(parts), notes, {"seed": int(seed)})
 
         yield Recording(
@@ -162,14 +164,27 @@ def _decoded(rows: Iterable[Any], space: Space) -> Array:
     return pictures_of(files, space.shape or (), ["JPEG"])
 
 
+def _arrow_files(data: Path, count: int) -> Iterator[tuple[Sequence[Path], bool]]:
+    """The files of each episode, and whether they are sound."""
+    return arrow.checked(sorted((data / str(number)).glob("*.arrow")) for number in range(count))
+
+
 def _from_arrow(
-    data: Path, number: int, picked: Picked, action_space: Space, notes: Notes, *, jpeg: bool, labelled: bool
+    data: Path,
+    stored: tuple[Sequence[Path], bool],
+    number: int,
+    picked: Picked,
+    action_space: Space,
+    notes: Notes,
+    *,
+    jpeg: bool,
+    labelled: bool,
 ) -> tuple[Iterator[Rows], Any]:
     seed = read_json(data / str(number) / "metadata.json", dict[str, Any]).get("seed")
-    files = sorted((data / str(number)).glob("*.arrow"))
+    files, sound = stored
     if not files:
         raise InputError("it has no Arrow file")
-    batches = chain.from_iterable(map(arrow.batches, files))
+    batches = chain.from_iterable(arrow.batches(file, sound=sound) for file in files)
     slices = (
         batch.slice(start, stop - start)
         for batch in batches

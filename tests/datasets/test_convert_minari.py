@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import h5py
 import numpy as np
 import pytest
 import structured  # noqa: F401 registers environments with Dict observations
-from converting import UNIT, minari, recording, write
+from converting import UNIT, minari, recording, same, write
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 from PIL import Image
@@ -134,6 +135,28 @@ def test_minaris_jpeg_images_are_decoded(tmp_path: Path) -> None:
     with DemoReader(tmp_path / "b.h5") as reader:
         assert np.abs(reader[0].obs.astype(int) - images).max() <= 8  # JPEG is lossy at the edge
         assert (reader[0].obs[2] == 200).all()
+
+
+@pytest.mark.forks
+def test_many_small_arrow_files_are_tried_in_one_child_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each took one of its own, and 5,000 episodes over ten minutes. A damaged file is named as before."""
+    pytest.importorskip("pyarrow")
+    fork, forks = os.fork, []
+    monkeypatch.setattr(os, "fork", lambda: forks.append(1) or fork())
+    write(tmp_path / "a.h5", UNIT, recording(UNIT, lengths=(1,) * 30))
+    convert(tmp_path / "a.h5", tmp_path / "b", format="minari-arrow")
+    forks.clear()
+    convert(tmp_path / "b", tmp_path / "c.h5")
+    assert len(forks) == 1
+    same(tmp_path / "a.h5", tmp_path / "c.h5")
+    (damaged,) = (tmp_path / "b" / "data" / "20").glob("*.arrow")
+    damaged.write_bytes(damaged.read_bytes()[:100])
+    with pytest.raises(InputError, match=r"data/20/part-0\.arrow: ") as error:
+        convert(tmp_path / "b", tmp_path / "d.h5")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "d.h5").exists()
 
 
 @pytest.mark.parametrize(
