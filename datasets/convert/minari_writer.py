@@ -14,7 +14,8 @@ from typing import Any
 
 import h5py
 import numpy as np
-from gymnasium.envs.registration import EnvSpec
+from gymnasium.envs.registration import EnvSpec, WrapperSpec
+from gymnasium.wrappers import TimeLimit
 
 from imitate.datasets.convert import arrow, hdf5
 from imitate.datasets.convert.minari_spaces import space_to_text
@@ -24,7 +25,7 @@ from imitate.datasets.storage.schema import DemoInfo, info_to_plain
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.answers import closing_env
 from imitate.envs.fields import Array, as_dict
-from imitate.envs.make import make_env
+from imitate.envs.make import Env, make_env
 from imitate.envs.structured import structured
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError
@@ -156,8 +157,7 @@ def env_spec(info: DemoInfo) -> str:
     try:
         check_env(info.env_id, info.env_kwargs)
         with closing_env(make_env(info.env_id, info.env_kwargs)) as env:
-            assert env.spec is not None
-            return _foreign(env.spec).to_json()
+            return _foreign(env).to_json()
     except (InputError, ValueError):  # not installed, or written in a way that no text can name
         kwargs = dict(info.env_kwargs)
         limit = (
@@ -167,14 +167,22 @@ def env_spec(info: DemoInfo) -> str:
         return json.dumps(unknown | limit | {"id": bare_id(info.env_id), "kwargs": kwargs})
 
 
-def _foreign(spec: EnvSpec) -> EnvSpec:
-    """The same with a name as entry point, and with spaces as Minari holds them, without our wrappers of these."""
+def _foreign(env: Env) -> EnvSpec:
+    """The environment's description with a name as entry point, and with spaces as Minari holds them, without our
+    wrappers of these."""
+    spec = env.spec
+    assert spec is not None
     entry = spec.entry_point
     name = f"{entry.__module__}:{getattr(entry, '__qualname__', '')}" if callable(entry) else entry
     kept = [
         each for each in spec.additional_wrappers if not each.entry_point.startswith(structured.__module__)
     ]
-    return replace(spec, entry_point=name, additional_wrappers=tuple(kept))
+    limit = spec.max_episode_steps
+    if kept and isinstance(env, TimeLimit):
+        # `gymnasium.make` would cut inside the other wrappers, where a game counts frames and no-ops.
+        kept.append(WrapperSpec("TimeLimit", "gymnasium.wrappers:TimeLimit", {"max_episode_steps": limit}))
+        limit = None
+    return replace(spec, entry_point=name, additional_wrappers=tuple(kept), max_episode_steps=limit)
 
 
 def _dataset_id(path: Path) -> str:

@@ -163,6 +163,7 @@ def test_many_small_arrow_files_are_tried_in_one_child_process(
     ("env_id", "env_kwargs"),
     [
         ("ALE/Pong-v5", {"repeat_action_probability": 0.0}),
+        ("ALE/Pong-v5", {"repeat_action_probability": 0.0, "max_episode_steps": 7}),
         ("imitate/BalancingPlate-v0", {"plate": "notebook"}),
         ("CartPole-v1", {"max_episode_steps": 7}),
         ("CartPole-v1", {"time_feature": True}),
@@ -193,7 +194,11 @@ def test_gymnasium_makes_the_environment_from_its_description(
     assert np.array_equal(in_rows(env.observation_space, obs) if isinstance(obs, dict) else obs, first)
     assert env.spec is not None
     assert recovered.spec is not None
-    assert recovered.spec.max_episode_steps == env.spec.max_episode_steps
+    limit = env.spec.max_episode_steps
+    assert recovered.spec.max_episode_steps == limit
+    if limit == 7:  # in steps of the agent, of which each takes four frames in a game
+        recovered.reset(seed=3)
+        assert [bool(recovered.step(action)[3]) for _ in range(limit)] == [False] * 6 + [True]
 
 
 @pytest.mark.parametrize(("env_id", "named"), [("Own-v0", "MODULE:Own-v0"), ("robot:Own-v0", "robot:Own-v0")])
