@@ -274,7 +274,9 @@ def test_labels_of_another_environment_are_not_taken(tmp_path: Path) -> None:
     assert len((out / "aggregated.h5").read_bytes()) >= len(before) // 2
 
 
-def test_a_full_disk_keeps_what_was_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_keeps_what_was_flushed_and_the_rest_is_played_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     claimed = 0
 
     def full(path: Path, end: int) -> None:  # noqa: ARG001
@@ -293,6 +295,8 @@ def test_a_full_disk_keeps_what_was_flushed(tmp_path: Path, monkeypatch: pytest.
     assert before
     assert execute(wanted, out, resume=True)
     assert labels(out)[: len(before)] == before
+    with DemoReader(out / "aggregated.h5") as store:
+        assert store.num_steps == wanted.budget
 
 
 def test_two_runs_of_one_folder_in_one_process(tmp_path: Path) -> None:

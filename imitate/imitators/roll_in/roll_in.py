@@ -156,19 +156,25 @@ class RollIn:
         except BaseException:
             self._keep_known(rollout, turns)
             raise
-        for segment in rollout.segments(answers):
-            self.store.append(segment)
+        self._store(rollout, answers)
         return Labelled(rollout, answers, turns)
 
     def _keep_known(self, rollout: Rollout, turns: Array) -> None:
-        """Add the steps of a roll-in that was broken off to the store, if the expert's actions there are known.
+        """Add the steps of a roll-in that was broken off to the store, if the expert's actions there are known."""
+        self._store(rollout, *self.teacher.known(rollout, turns))
 
-        The others don't count, so that they are played again. Otherwise the run could end without its last fit.
+    def _store(self, rollout: Rollout, answers: Array, known: Array | None = None) -> None:
+        """Add a rollout's steps to the store; of those that it does not take, as on a full disk, none counts.
+
+        So they are played again. Otherwise the run could end without its last fit.
         """
-        answers, known = self.teacher.known(rollout, turns)
-        for segment in rollout.segments(answers, known):
-            self.store.append(segment)
-        self.sampler.env_steps -= int((rollout.steps & ~known).sum())
+        before = self.store.num_steps
+        try:
+            for segment in rollout.segments(answers, known):
+                self.store.append(segment)
+            self.store.flush()
+        finally:
+            self.sampler.env_steps -= int(rollout.steps.sum()) - (self.store.num_steps - before)
 
     def metrics(self, policy: ActorPolicy, obs: Array, labels: Array) -> dict[str, float]:
         """The expert's share, the number of states so far, and the policy's agreement with labels (B, ...) that it has
