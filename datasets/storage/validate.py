@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.schema import merged
+from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array, space_to_json
 from imitate.errors import InputError
 
@@ -89,9 +91,12 @@ def _seeds(reader: DemoReader) -> list[str]:
     seed = reader.info.seed
     if seed is None:
         return []
-    allowed = Counter(dict.fromkeys(reader.begun(), merged(reader.info)))
-    surplus = Counter(reader.table["seed"].tolist()) - allowed
-    return [f"seed {value} is not one of collection {seed}, or recorded twice" for value in surplus]
+    begun, recorded = reader.begun(), Counter(reader.table["seed"].tolist())
+    numbers = max(len(reader) + len(reader.failed_seeds), *(number + 1 for number in begun.values()), 0)
+    # A collection of many episodes has some seeds twice.
+    times = Counter(each for each in islice(episode_seeds(seed), numbers) if each in begun)
+    surplus = [each for each, count in recorded.items() if count > times[each] * merged(reader.info)]
+    return [f"seed {each} is not one of collection {seed}, or recorded twice" for each in surplus]
 
 
 def _spread(values: Array) -> dict[str, float] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,15 @@ def test_two_experts_may_have_played_the_same_seeds(tmp_path: Path) -> None:
     assert validate(tmp_path / "both.h5") == []
     edit.concat([tmp_path / "one.h5"] * 2, tmp_path / "again.h5")
     assert validate(tmp_path / "again.h5") == [f"seed {seed} is not one of collection 3, or recorded twice"]
+
+
+def test_a_collection_may_have_a_seed_twice(tmp_path: Path) -> None:
+    """Seeds have 31 bits: those of episodes 877 and 1223 of collection 272 are the same."""
+    path = tmp_path / "twice.h5"
+    with DemoWriter(path, replace(INFO, seed=272)) as writer:
+        for seed in islice(episode_seeds(272), 1224):
+            writer.append(trajectory(1, seed))
+    assert validate(path) == []
 
 
 def test_labels_of_a_shard_without_them_are_its_actions(tmp_path: Path) -> None:
