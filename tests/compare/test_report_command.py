@@ -139,6 +139,10 @@ def test_nothing_to_report_is_one_line(
     ("text", "said"),
     [
         ("seeds = 3", "names no environment: add a line such as env_id"),
+        (
+            '[[environment]]\nenv_id = "CartPole-v1"',
+            "has tables [[environment]], but those of a suite are [[environments]]",
+        ),
         ("env_id = ", "is no TOML"),
         (
             'env_id = "CartPole-v1"\n[env_kwargs]\nday = 2020-01-01',
