@@ -115,6 +115,11 @@ class SyncVecEnv:
             for make in env_fns:
                 made.append(structured(make()))
                 unless_all_are_well.callback(Answering(made[-1]).close)
+            if len({id(env.unwrapped) for env in made}) < len(made):
+                raise InputError(
+                    "each function must make an environment of its own, but two of them gave the same environment: "
+                    'make it inside, as in [lambda: make_env("CartPole-v1")] * 8'
+                )
             kinds = {(kind(env.observation_space), kind(env.action_space)) for env in made}
             if len(kinds) > 1:
                 raise InputError(f"environments side by side must have the same spaces, got {sorted(kinds)}")

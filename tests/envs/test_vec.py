@@ -17,6 +17,7 @@ import pytest
 
 from imitate.envs.backends.pool import PoolVecEnv
 from imitate.envs.backends.processes import ProcessPool
+from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 
@@ -177,3 +178,9 @@ def test_seeds_of_episodes_may_be_numpy_ints_and_what_is_no_seed_is_one_line(mak
         for wrong in (1 << 63, -1, 0.5, None):
             with pytest.raises(InputError, match=r"seed of an episode must be a whole number .*, got "):
                 envs.reset([wrong])
+
+
+def test_each_place_has_an_environment_of_its_own() -> None:
+    env = make_env("CartPole-v1")
+    with pytest.raises(InputError, match="two of them gave the same environment"):
+        SyncVecEnv([lambda: env] * 2)
