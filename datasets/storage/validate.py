@@ -87,15 +87,15 @@ def _episode(reader: DemoReader, number: int) -> list[str]:
 
 
 def _seeds(reader: DemoReader) -> list[str]:
-    """Check that each seed is of the collection and recorded once, or once for each collection that was merged."""
+    """Check that each seed is of the collection, and recorded at most as often as the merged collections have it."""
     seed = reader.info.seed
     if seed is None:
         return []
     begun, recorded = reader.begun(), Counter(reader.table["seed"].tolist())
-    numbers = max(len(reader) + len(reader.failed_seeds), *(number + 1 for number in begun.values()), 0)
+    count = max(len(reader) + len(reader.failed_seeds), 1 + max(begun.values(), default=0))
     # A collection of many episodes has some seeds twice.
-    times = Counter(each for each in islice(episode_seeds(seed), numbers) if each in begun)
-    surplus = [each for each, count in recorded.items() if count > times[each] * merged(reader.info)]
+    times = Counter(each for each in islice(episode_seeds(seed), count) if each in begun)
+    surplus = [each for each, found in recorded.items() if found > times[each] * merged(reader.info)]
     return [f"seed {each} is not one of collection {seed}, or recorded twice" for each in surplus]
 
 

@@ -185,12 +185,9 @@ def _wanted(file: str | None, out: Path, given: dict[str, Any], add: tuple[str, 
                 option = dashed({"env_id": "env"}.get(name, name))
                 raise InputError(f"a suite has its own environments and experts: leave out {option}")
         return suite.changed(add, **given)
-    if tables := [
-        name
-        for name, value in base.items()
-        if isinstance(value, list) and value and isinstance(value[0], dict)
-    ]:
-        raise InputError(f"{file} has tables [[{tables[0]}]], but those of a suite are [[environments]]")
+    for name, value in base.items():
+        if isinstance(value, list) and any(isinstance(each, dict) for each in value):
+            raise InputError(f"{file} has tables [[{name}]], but those of a suite are [[environments]]")
     if "env_id" not in base | given:
         raise InputError(f'{file} names no environment: add a line such as env_id = "CartPole-v1"')
     bundled = bare_id(str((base | given)["env_id"]))

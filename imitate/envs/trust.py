@@ -81,7 +81,8 @@ def _trusts_module(env_id: str) -> bool:
 def _refusal(name: str, option: str) -> InputError:
     return InputError(
         f"{name!r} would run code of {_module(name)!r}, and a file may not choose what is imported or called: "
-        f"if you trust it, say {option} {name} (for a suite: --trust {name}; in Python: imitate.trust({name!r}))"
+        f"if you trust it, say {option} {name} (for a suite: `compare --trust {name}`; "
+        f"in Python: imitate.trust({name!r}))"
     )
 
 

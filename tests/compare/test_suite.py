@@ -324,7 +324,7 @@ def test_a_suite_of_your_own_environments_is_allowed_by_name(
     (tmp_path / "mine.toml").write_text('algorithms = ["ppo"]\n' + "".join(tables), "utf-8")
     assert main(["compare", "mine.toml", "--list"]) == 2
     error = capsys.readouterr().err
-    assert "for a suite: --trust of_a_suite:OfASuite1-v0" in error
+    assert "for a suite: `compare --trust of_a_suite:OfASuite1-v0`" in error
     assert main(["compare", "mine.toml", "--list", "--trust", "of_a_suite:OfASuite1-v0"]) == 0
     assert "OfASuite2-v0" in capsys.readouterr().out
 

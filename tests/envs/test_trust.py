@@ -106,7 +106,7 @@ def test_the_command_line_trusts_what_follows_env(tmp_path: Path) -> None:
     done = in_a_process("evaluate", "run", "--episodes", "1", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].endswith(
-        "say --env mine:mine-v0 (for a suite: --trust mine:mine-v0; in Python: imitate.trust('mine:mine-v0'))"
+        "say --env mine:mine-v0 (for a suite: `compare --trust mine:mine-v0`; in Python: imitate.trust('mine:mine-v0'))"
     )
     assert not (tmp_path / "ran").exists()
     done = in_a_process("evaluate", "run", "--episodes", "1", f"--env={env_id}", cwd=tmp_path)

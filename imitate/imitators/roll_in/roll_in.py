@@ -156,17 +156,18 @@ class RollIn:
         except BaseException:
             self._keep_known(rollout, turns)
             raise
-        self._store(rollout, answers)
+        self._keep(rollout, answers)
         return Labelled(rollout, answers, turns)
 
     def _keep_known(self, rollout: Rollout, turns: Array) -> None:
         """Add the steps of a roll-in that was broken off to the store, if the expert's actions there are known."""
-        self._store(rollout, *self.teacher.known(rollout, turns))
+        self._keep(rollout, *self.teacher.known(rollout, turns))
 
-    def _store(self, rollout: Rollout, answers: Array, known: Array | None = None) -> None:
-        """Add a rollout's steps to the store; of those that it does not take, as on a full disk, none counts.
+    def _keep(self, rollout: Rollout, answers: Array, known: Array | None = None) -> None:
+        """Add a rollout's steps to the store, with `known` (T, N) bool only those whose labels are known.
 
-        So they are played again. Otherwise the run could end without its last fit.
+        Steps that the store does not get, also because the disk is full, don't count, so that they are played again.
+        Otherwise the run could end without its last fit.
         """
         before = self.store.num_steps
         try:
