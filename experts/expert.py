@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,6 +20,7 @@ from imitate.errors import InputError
 from imitate.experts.measure import Measured, measure, verdict
 from imitate.experts.sb3.vecnormalize import Normalisation
 from imitate.experts.values.critics import QOracle
+from imitate.own_code import own_code
 
 __all__ = ["Demonstrator", "Expert"]
 
@@ -80,12 +79,11 @@ class Expert:
 
     @property
     def made_from(self) -> str:
-        """Hashes of its weights and statistics, or of the file with the code of an expert of your own, all of which may
-        change under one name. Empty if there are none."""
+        """Hashes of its weights and statistics, or of the code of an expert of your own, all of which may change under
+        one name. Empty if there are none."""
         if self.algorithm != "custom":
             return f"{self.sha256} {self.normalisation_sha256}".strip()
-        path = inspect.getsourcefile(import_typed(self.source))
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest() if path else ""
+        return own_code(import_typed(self.source))
 
     @property
     def has_value(self) -> bool:

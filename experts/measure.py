@@ -21,6 +21,7 @@ from imitate.envs.answers import Answering, spaces_of
 from imitate.envs.make import make_env
 from imitate.errors import InputError
 from imitate.files import cache_folder, read_json, versions, write_json
+from imitate.own_code import code_of_env
 
 __all__ = ["Measured", "fingerprint", "measure", "verdict"]
 
@@ -86,8 +87,9 @@ def measure(
 
 
 def fingerprint(env_id: str, env_kwargs: Mapping[str, Any]) -> str:
-    """A hash of the environment's behaviour: source files of its classes and wrappers, its registration, and versions
-    of the simulating packages. Empty if a source can't be found, for example for a class defined in a notebook.
+    """A hash of the environment's behaviour: source files of its classes and wrappers, all of the user's own code, its
+    registration, and versions of the simulating packages. Empty if a source can't be found, for example for a class
+    defined in a notebook.
     """
     env = make_env(env_id, env_kwargs)
     try:
@@ -103,12 +105,13 @@ def fingerprint(env_id: str, env_kwargs: Mapping[str, Any]) -> str:
         }
         # In the order of their hashes, as paths differ between machines.
         sources = sorted(hashlib.sha256(Path(file).read_bytes()).digest() for file in files)
+        own = code_of_env(env)
     except (TypeError, OSError):
         return ""
     finally:
         Answering(env).close()
     simulators = {name: version for name, version in versions().items() if name in _SIMULATORS}
-    digest = hashlib.sha256(repr((registered, sorted(simulators.items()))).encode())
+    digest = hashlib.sha256(repr((registered, own, sorted(simulators.items()))).encode())
     digest.update(b"".join(sources))
     return digest.hexdigest()
 

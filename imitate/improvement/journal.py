@@ -57,7 +57,7 @@ class Journal:
     final      number of the finalists' validation episodes
     counts     number of episodes of the test, at first and after it was extended
     tests      episodes of the test, by player: `expert` or the name of a snapshot
-    weights    hashes of the expert's weights and statistics, or of the file with its code
+    weights    hashes of the expert's weights and statistics, and of code of the user's own
     """
 
     task: Task

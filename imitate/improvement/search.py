@@ -35,6 +35,7 @@ from imitate.improvement.study import Study
 from imitate.improvement.task import Task
 from imitate.improvement.teacher import teacher
 from imitate.improvement.verdict import Result, Verdict, gain, verdict_of
+from imitate.own_code import code_of_env
 from imitate.rl.paired import LEAST_PAIRS
 from imitate.training.inputs import check_expert
 
@@ -76,12 +77,17 @@ def search(task: Task, out: Path) -> Verdict:
 
 
 def _journal(out: Path, task: Task, expert: Expert) -> Journal:
-    """The journal, which notes what the expert is made from. Raises InputError if it was begun with another."""
+    """The journal, which notes what the expert and the environment are made from. Raises InputError if it was begun
+    with others."""
     journal = Journal.open(out, task)
+    with closing_env(make_env(task.env_id, expert.env_kwargs)) as env:
+        made_from = f"{expert.made_from} {code_of_env(env)}".strip()
     if journal.expert is None:
-        journal.weights = expert.made_from
-    elif journal.weights not in ("", expert.made_from):
-        raise InputError(f"{task.expert} has changed since the search in {out} began: choose another --out")
+        journal.weights = made_from
+    elif journal.weights not in ("", made_from):
+        raise InputError(
+            f"{task.expert} or code of your own has changed since the search in {out} began: choose another --out"
+        )
     return journal
 
 

@@ -155,9 +155,10 @@ def test_edited_code_of_ones_own_is_measured_and_run_anew(
 ) -> None:
     """The names stay, and results of the code before would be reported as those of the code now."""
     monkeypatch.syspath_prepend(tmp_path)
-    env, expert = tmp_path / "my_tank.py", tmp_path / "my_driver.py"
+    env, expert, track = (tmp_path / name for name in ("my_tank.py", "my_driver.py", "my_track.py"))
+    track.write_text("SLOPE = 0\n")
     env.write_text(
-        "import gymnasium\n"
+        "import gymnasium, my_track\n"
         "from gymnasium.envs.classic_control import CartPoleEnv\n"
         "class Tank(CartPoleEnv): pass\n"
         "gymnasium.register('OwnTank-v0', Tank, max_episode_steps=10)\n"
@@ -174,12 +175,12 @@ def test_edited_code_of_ones_own_is_measured_and_run_anew(
         return found.key, jobs(tank, tmp_path / "out", found.episode_steps, found.made_from)[0].folder
 
     found = [place(), place()]
-    for file in (env, expert):
+    for file in (env, expert, track):
         file.write_text(file.read_text("utf-8") + "# edited\n")
         found.append(place())
     assert found[0] == found[1]
     keys, folders = zip(*found, strict=True)
-    assert len(set(keys)) == len(set(folders)) == 3
+    assert len(set(keys)) == len(set(folders)) == 4
 
 
 def test_an_expert_with_other_statistics_is_another(zoo: Path, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -32,6 +31,7 @@ from imitate.improvement.study import Study
 from imitate.improvement.task import Task
 from imitate.improvement.verdict import Result, Verdict
 from imitate.nn.stored_policy import load_policy
+from imitate.own_code import own_code
 from imitate.training.execute import execute
 from imitate.training.experiment import Experiment
 
@@ -91,7 +91,8 @@ def test_a_verdict_on_another_agent_in_the_same_file_is_not_said_again(
     shutil.copytree(found[0], out := tmp_path / "out")
     repeated = replace(task(), expert=str(tmp_path / "agent"))
     journal = read_json(out / "journal.json", Journal)
-    for weights in (load_expert(repeated.expert, env_id="Uneven-v0").sha256, ""):  # older journals have none
+    sha256 = load_expert(repeated.expert, env_id="Uneven-v0").sha256
+    for weights in (f"{sha256} {journal.weights.split()[1]}", ""):  # older journals have none
         replace(journal, task=repeated, weights=weights).write(out)
         assert search.search(repeated, out) == found[1]
     replace(journal, task=repeated, weights="another").write(out)
@@ -101,15 +102,17 @@ def test_a_verdict_on_another_agent_in_the_same_file_is_not_said_again(
     assert search.search(repeated, out) == found[1]
 
 
-def test_an_own_expert_in_a_file_that_was_edited_is_another(
+def test_an_own_expert_or_environment_that_was_edited_is_another(
     found: tuple[Path, Verdict, int], tmp_path: Path
 ) -> None:
     shutil.copytree(found[0], out := tmp_path / "out")
     journal = read_json(out / "journal.json", Journal)
-    assert journal.weights == hashlib.sha256(Path(teachers.__file__).read_bytes()).hexdigest()
-    replace(journal, weights="of the file before").write(out)
-    with pytest.raises(InputError, match="teachers:always_first has changed since the search"):
-        imitate.improve("teachers:always_first", "Uneven-v0", BUDGET, out)
+    expert, env = journal.weights.split()
+    assert expert == own_code(teachers)
+    for weights in (f"before {env}", f"{expert} before"):
+        replace(journal, weights=weights).write(out)
+        with pytest.raises(InputError, match="teachers:always_first or code of your own has changed since"):
+            imitate.improve("teachers:always_first", "Uneven-v0", BUDGET, out)
 
 
 def test_the_folder_is_complete(found: tuple[Path, Verdict, int]) -> None:

@@ -17,10 +17,8 @@ from imitate.envs.answers import closing_env
 from imitate.envs.make import make_env, time_limit
 from imitate.envs.seeds import TEST_SEED
 from imitate.envs.spaces import check_plain
-from imitate.envs.trust import bare_id
-from imitate.experts import Expert
-from imitate.experts.measure import fingerprint
 from imitate.files import read_json, versions
+from imitate.own_code import code_of_env
 from imitate.training.inputs import check_expert
 
 __all__ = ["measured_references"]
@@ -40,11 +38,12 @@ def measured_references(comparison: Comparison, out: Path) -> References:
             if not find(name).structured:
                 check_plain(name, env.observation_space, env.action_space)
         actions, filmed = env.action_space, "rgb_array" in env.metadata.get("render_modes", [])
+        code = code_of_env(env)
     expert = None
     if comparison.expert is not None:
         expert = expert_of(comparison)
         check_expert(expert, comparison.expert, comparison.env_id, comparison.env_kwargs)
-    made_from = _made_from(comparison, expert)
+    made_from = " ".join(filter(None, [expert.made_from if expert else "", code]))
     key = digest(
         comparison.env_id, comparison.env_kwargs, comparison.episodes, comparison.curve_episodes,
         made_from, versions(),
@@ -73,14 +72,6 @@ def measured_references(comparison: Comparison, out: Path) -> References:
     # safe estimate.
     steps = max(sum(each.lengths) / len(each.lengths) for each in (facts.measured, random))
     return References(key, steps, filmed, random, facts, made_from)
-
-
-def _made_from(comparison: Comparison, expert: Expert | None) -> str:
-    """Hashes of the expert, and of the code of an environment of the user's own: both may change under one name."""
-    parts = [] if expert is None else [expert.made_from]
-    if bare_id(comparison.env_id) != comparison.env_id:
-        parts.append(fingerprint(comparison.env_id, comparison.env_kwargs))
-    return " ".join(filter(None, parts))
 
 
 def _measured(comparison: Comparison, policy: Policy) -> Reference:

@@ -6,17 +6,16 @@ any of them gives the learner its own settings, which the hyperparameters list u
 
 from __future__ import annotations
 
-import inspect
 import re
 from dataclasses import replace
-from pathlib import Path
 
 from imitate import algorithms
 from imitate.algorithms import Algorithm
 from imitate.envs.trust import trust
 from imitate.errors import InputError, did_you_mean
+from imitate.own_code import own_code
 
-__all__ = ["BASELINES", "base", "baseline", "find", "is_own", "source", "summary", "title", "trust_learner"]
+__all__ = ["BASELINES", "base", "baseline", "code", "find", "is_own", "summary", "title", "trust_learner"]
 
 BASELINES = ("ppo", "a2c", "dqn", "sac", "td3", "ddpg", "tqc", "qrdqn", "trpo")
 """Algorithms of Stable-Baselines3 and sb3-contrib that can be `sb3:NAME`."""
@@ -80,13 +79,10 @@ def trust_learner(name: str) -> None:
         trust(base(name))
 
 
-def source(name: str) -> str:
-    """The source code of the user's own learner, since its results depend on it; empty for other learners, which have a
-    version."""
-    if not is_own(name):
-        return ""
-    path = inspect.getsourcefile(algorithms.find(base(name)).learner)
-    return "" if path is None else Path(path).read_text("utf-8", errors="replace")
+def code(name: str) -> str:
+    """A hash of the code of the user's own learner, since its results depend on it; empty for other learners, which
+    have a version."""
+    return own_code(algorithms.find(base(name)).learner) if is_own(name) else ""
 
 
 def _baseline(algorithm: str) -> Algorithm:
