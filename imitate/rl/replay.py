@@ -32,6 +32,12 @@ def _frames_stacked(space: spaces.Space[Any]) -> int:
     return int(shape[0]) if stacked else 1
 
 
+def _shifted(obs: Array, after: Array) -> Array:
+    """(B,) bool: the stacks `after` (B, S, H, W) are those of `obs` shifted by a frame."""
+    shifted: Array = (after[:, :-1] == obs[:, 1:]).all((1, 2, 3))
+    return shifted
+
+
 def _stored(space: spaces.Space[Any]) -> Any:
     return np.float32 if np.issubdtype(space.dtype, np.floating) else space.dtype
 
@@ -130,8 +136,11 @@ class Replay:
         self._begun = np.ones(self.num_envs, bool)
 
     def add(self, rollout: Rollout) -> None:
-        """Append T steps of every environment; `rollout.actions` (T, N, *action_shape) are stored unchanged."""
-        if self.stack > 1 and self._begun.all():
+        """Append T steps of every environment; `rollout.actions` (T, N, *action_shape) are stored unchanged.
+
+        Raises InputError, and stores nothing, if pixel observations aren't stacks of the last frames.
+        """
+        if self.stack > 1:
             self._check_stacks(rollout)
         steps = len(rollout.obs)
         done = rollout.done
@@ -230,9 +239,11 @@ class Replay:
         self.acted[slots], self._count = acted, None
 
     def _check_stacks(self, rollout: Rollout) -> None:
-        going = ~rollout.done[0]
-        successors = rollout.obs[1] if len(rollout.obs) > 1 else rollout.last_obs
-        if not np.array_equal(successors[going, :-1], rollout.obs[0, going, 1:]):
+        # Every step is checked, since an episode may begin with pictures that are all alike, such as black ones.
+        steps = zip(rollout.obs, [*rollout.obs[1:], rollout.last_obs], rollout.done, strict=True)
+        shifted = all((_shifted(obs, after) | done).all() for obs, after, done in steps)
+        before_ends = rollout.obs[tuple(rollout.ends.T)]
+        if not (shifted and _shifted(before_ends, rollout.end_obs).all()):
             raise InputError(
                 f"pixel observations {rollout.obs.shape[2:]} are not stacks of the last frames: give colours last, as "
                 "(H, W, C), and other planes as floats, or wrap the environment with "

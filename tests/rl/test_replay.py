@@ -229,6 +229,50 @@ def test_observations_that_are_not_stacks_are_refused() -> None:
         Replay(10, 4, PIXELS, ACTIONS, gamma=0.9)
 
 
+def black(steps: int) -> Rollout:
+    """Two environments that show black pictures; the first ends an episode in the step before the last."""
+    flags = np.zeros((steps, 2), bool)
+    terminated = flags.copy()
+    terminated[-2, 0] = True
+    return Rollout(
+        np.zeros((steps, 2, *PIXELS.shape), np.uint8),
+        np.zeros((steps, 2), int),
+        np.zeros((steps, 2), np.float32),
+        terminated,
+        flags,
+        ends=np.argwhere(terminated),
+        end_obs=np.zeros((1, *PIXELS.shape), np.uint8),
+        last_obs=np.zeros((2, *PIXELS.shape), np.uint8),
+    )
+
+
+@pytest.mark.parametrize(
+    ("array", "place"), [("obs", (3, 1)), ("obs", (-1, 1)), ("last_obs", (0,)), ("end_obs", (0,))]
+)
+@pytest.mark.parametrize("later", [False, True])
+def test_pictures_that_are_no_stacks_are_refused_after_a_black_start_too(
+    array: str, place: tuple[int, ...], later: bool
+) -> None:
+    """Black pictures are alike: the first colours come in a later step, rollout, or at the end of an episode."""
+    replay = Replay(100, 2, PIXELS, ACTIONS, gamma=0.9)
+    if later:
+        replay.add(black(6))
+    stored = len(replay)
+    rollout = black(6)
+    getattr(rollout, array)[place] = 77
+    with pytest.raises(InputError, match=r"\(3, 2, 2\) are not stacks of the last frames"):
+        replay.add(rollout)
+    assert len(replay) == stored
+
+
+def test_an_episode_may_begin_with_another_picture() -> None:
+    replay = Replay(100, 2, PIXELS, ACTIONS, gamma=0.9)
+    rollout = black(6)
+    rollout.obs[-1, 0] = rollout.last_obs[0] = 77
+    replay.add(rollout)
+    assert len(replay) == 12
+
+
 def test_the_sum_tree_draws_in_proportion() -> None:
     tree = SumTree(5)
     tree.set(np.arange(5), np.array([1.0, 0.0, 2.0, 0.0, 1.0]))
