@@ -87,7 +87,7 @@ def command(
             expert="human",
             deterministic=False,
             seed=seed if intervene is None else None,
-            frame_stack=stacked_frames(made),
+            frame_stack=stacked_frames(made.env),
             protocol=protocol(env, env_kwargs),
             command=typed_command.get(),
             fps=rate,

@@ -158,13 +158,36 @@ class FreshWorld(gym.Wrapper[Any, Any, Any, Any]):
         return super().reset(seed=seed, options=options)
 
 
+_OBS_UNTOUCHED: tuple[type[gym.Wrapper[Any, Any, Any, Any]], ...] = (
+    gym.Wrapper,
+    gym.ActionWrapper,
+    gym.RewardWrapper,
+    gym.wrappers.HumanRendering,
+    gym.wrappers.NormalizeReward,
+    gym.wrappers.OrderEnforcing,
+    gym.wrappers.PassiveEnvChecker,
+    gym.wrappers.RecordEpisodeStatistics,
+    gym.wrappers.RecordVideo,
+    gym.wrappers.RenderCollection,
+    gym.wrappers.StickyAction,
+    gym.wrappers.TimeLimit,
+    Cut,
+    FreshWorld,
+    RobotWorlds,
+)
+"""Wrappers that return the observations of the environment below as they are. Their subclasses may not."""
+
+
 def stacked_frames(env: Env) -> int:
-    """The number of frames stacked in an observation; 1 if it is not a stack."""
-    while isinstance(env, gym.Wrapper):
-        if isinstance(env, gym.wrappers.FrameStackObservation):
-            return int(env.stack_size)
+    """The number of frames stacked in an observation; 1 if it is not a stack, or if a wrapper above the stack isn't
+    known to leave observations as they are."""
+    steps, resets = {each.step for each in _OBS_UNTOUCHED}, {each.reset for each in _OBS_UNTOUCHED}
+    while isinstance(env, gym.Wrapper) and type(env).step in steps and type(env).reset in resets:
         env = env.env
-    return 1
+    # Stacks of a Dict have no shape, and those of single numbers no frames.
+    if type(env) is not gym.wrappers.FrameStackObservation or len(env.observation_space.shape or ()) < 2:
+        return 1
+    return int(env.stack_size)
 
 
 def check_id(env_id: object) -> None:
