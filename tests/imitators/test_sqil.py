@@ -88,7 +88,7 @@ def test_it_imitates(demos: DemoReader) -> None:
 def test_it_imitates_with_continuous_actions(tmp_path: Path) -> None:
     """The expert's return is 0, random actions make -17."""
     env_id = "ContinuousIdentity-v0"
-    sac = {"gamma": 0.5, "learning_starts": 100, "hidden": (32, 32), "batch_size": 64, "learning_rate": 3e-3}
+    sac = {"gamma": 0.5, "learning_starts": 100, "hidden": (32, 32), "batch_size": 128, "learning_rate": 3e-3}
     with DemoReader(named(tmp_path / "named.h5", env_id, 5)) as demos:
         config = SQILConfig(total_steps=1_200, sac=sac, demo_every=2)  # type: ignore[arg-type]
         sqil = SQIL(config, envs=SyncVecEnv([lambda: make_env(env_id)] * 2), demos=demos, seed=0)
