@@ -250,5 +250,7 @@ def _pieces(reader: DemoReader, steps: Array) -> Iterator[Trajectory]:
         for piece in reader.pieces(int(number)):
             inside = wanted[(wanted >= first) & (wanted < first + len(piece))] - first
             for at in inside.tolist():
-                yield piece.part(at, at + 1)
+                step = piece.part(at, at + 1)
+                # Only the first step of the episode follows its reset, not that of each piece.
+                yield replace(step, info={**step.info, "seed": -1}) if first + at else step
             first += len(piece)

@@ -65,12 +65,18 @@ def replay(
 
 def first_difference(env: Env, reader: DemoReader, number: int) -> Difference | None:
     """The first difference of one episode, compared to the last bit. Raises InputError if the episode's seed is
-    unknown."""
+    unknown.
+
+    A file that is not a collection may hold episodes that were cut. There it is no difference if the environment goes
+    on after the last step of a truncated episode.
+    """
+    may_be_cut = reader.info.seed is None
     steps = zip(again(env, reader, number), _recorded(reader, number), strict=True)
     for step, (now, was) in enumerate(steps, start=-1):
         for what, one, other in zip(("obs", "reward", "terminated", "truncated"), now, was, strict=True):
             a, b = np.asarray(one), np.asarray(other)
-            if not np.array_equal(a, b):
+            cut = what == "truncated" and was[3] and may_be_cut
+            if not (cut or np.array_equal(a, b)):
                 return Difference(number, step, what, _most(a, b))
     return None
 

@@ -109,7 +109,8 @@ class Trajectory:
         return self.actions if self.expert_actions is None else self.expert_actions
 
     def part(self, start: int, stop: int) -> Trajectory:
-        """Steps [start, stop), as views; truncated unless the episode ends with them."""
+        """Steps [start, stop), as views; truncated unless the episode ends with them. Its seed is -1, unknown, if it
+        begins later than the episode, as no reset leads there."""
         labels, states, last = self.expert_actions, self.states, stop == len(self)
         return replace(
             self,
@@ -118,6 +119,7 @@ class Trajectory:
             rewards=self.rewards[start:stop],
             terminated=self.terminated and last,
             truncated=self.truncated or not last,
+            info={**self.info, "seed": -1} if start else self.info,
             expert_actions=None if labels is None else labels[start:stop],
             states=None if states is None else states[start:stop],
         )

@@ -142,7 +142,8 @@ def pieces_of(trajectory: Trajectory) -> Episode:
     """The pieces of an episode in memory; they are views."""
     steps = len(trajectory)
     nbytes = sum(array.nbytes for array in (trajectory.obs, trajectory.actions, trajectory.rewards))
-    yield from (trajectory.part(*span) for span in spans(steps, -(-nbytes // steps)))
+    parts = (trajectory.part(*span) for span in spans(steps, -(-nbytes // steps)))
+    yield from (replace(part, info=trajectory.info) for part in parts)
 
 
 def whole(pieces: Episode, format: str) -> Trajectory:

@@ -154,8 +154,13 @@ class Person:
 
 
 def interventions(trajectory: Trajectory) -> Iterator[Trajectory]:
-    """The parts of a trajectory in which the person acted; HG-DAgger (arXiv:1810.02890) learns from these."""
+    """The parts of a trajectory in which the person acted; HG-DAgger (arXiv:1810.02890) learns from these.
+
+    A part that begins later than its episode, of seed s, has -1 - s. This is below 0, so the seed is unknown, but
+    resuming finds the episode by it.
+    """
     edges = np.diff(np.concatenate([[0], trajectory.info["by_hand"], [0]]).astype(int))
     starts, stops = (np.flatnonzero(edges == edge).tolist() for edge in (1, -1))
     for start, stop in zip(starts, stops, strict=True):
-        yield replace(trajectory.part(start, stop), info={"seed": trajectory.info["seed"]})
+        seed = int(trajectory.info["seed"])
+        yield replace(trajectory.part(start, stop), info={"seed": ~seed if start else seed})

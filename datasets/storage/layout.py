@@ -46,7 +46,8 @@ _DESCRIPTIONS = {
     "texts": "Bytes of the texts of episodes, in UTF-8, one after another; `tags` has their places.",
     "tags": "A row an episode: first byte and number of bytes in `texts` of its task, of the masks that it is in (a "
     "line), of its simulator's model_file and of robomimic's env_args.",
-    "episodes": "A row an episode: first rows, number of steps, return, how it ended, seed of its reset (-1: unknown).",
+    "episodes": "A row an episode: first rows, number of steps, return, how it ended, seed of its reset (below 0: "
+    "unknown).",
 }
 _FIELDS = " A row has a field for each part of the Dict."
 

@@ -208,13 +208,14 @@ class DemoReader:
         """The number in its collection, or in that of `seed`, of each seed that the file has, as far as the collection
         has it.
 
-        A shard has each K-th seed only, and a filtered file some of them.
+        A shard has each K-th seed only, and a filtered file some of them. A part of an episode that `interventions`
+        gave counts as the episode.
         """
         found: dict[int, int] = {}
         seed = self.info.seed if seed is None else seed
         if seed is None:
             return found
-        wanted, latest = set(self.table["seed"].tolist()), 0
+        wanted, latest = {max(each, ~each) for each in self.table["seed"].tolist()}, 0
         for number, each in enumerate(episode_seeds(seed)):
             if each in wanted:
                 found[each] = latest = number

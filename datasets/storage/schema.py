@@ -60,7 +60,7 @@ EPISODES = np.dtype(
         ("return", "<f8"),
         ("terminated", "?"),
         ("truncated", "?"),
-        ("seed", "<i8"),  # -1: unknown
+        ("seed", "<i8"),  # below 0: unknown
     ]
 )
 COLUMNS = ("obs", "actions", "rewards")  # and "expert_actions", "states" in some files

@@ -213,7 +213,17 @@ def test_every_third_step(tmp_path: Path) -> None:
         pieces = [(*one.obs[:, 1], one.terminated, one.truncated) for one in reader]
     first, second = [(0, 1, False, True), (3, 4, False, True), (6, 7, True, False)], [(0, 1), (3, 4)]
     assert pieces == first + [(*steps, False, True) for steps in second]
+    assert seeds_of(tmp_path / "out") == [6, -1, -1, 3, -1]  # the others don't begin at a reset
     assert validate(tmp_path / "out") == []
+
+
+def test_a_later_piece_of_an_episode_does_not_begin_at_its_reset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path / "a.h5", [5])
+    monkeypatch.setattr("imitate.datasets.storage.reader.PIECE_BYTES", 1)  # a step in each piece
+    edit.subsample(tmp_path / "a.h5", tmp_path / "out", every=2)
+    assert seeds_of(tmp_path / "out") == [5, -1, -1]
 
 
 def test_subsample_draws_this_many_pairs(folder: Path) -> None:
@@ -280,7 +290,7 @@ def test_drawn_pairs_are_steps_of_the_chosen_episodes(tmp_path: Path) -> None:
             with drawn(whole, pairs, 0, episodes) as some:
                 assert some.lengths.tolist() == [1] * pairs
                 seeds = {int(seed) for seed in some.table["seed"]}
-                assert seeds <= set(whole.table["seed"][episodes].tolist())
+                assert seeds <= {-1, *whole.table["seed"][episodes].tolist()}
                 assert {(float(t.obs[0, 0]), float(t.obs[0, 1])) for t in some} <= {
                     (float(row[0]), float(row[1])) for n in episodes for row in whole[n].obs[:-1]
                 }

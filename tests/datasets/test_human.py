@@ -359,38 +359,3 @@ def test_only_the_steps_of_the_person_are_interventions() -> None:
     assert (first.terminated, first.truncated) == (False, True)
     assert (second.actions.tolist(), second.obs[:, 1].tolist()) == ([1], [6, 7])
     assert (second.terminated, second.truncated) == (True, False)
-
-
-def test_interventions_are_recorded_and_can_be_joined(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    presses: Any = iter([set(), {"left"}, {"right"}] + [set()] * 57 + [{"escape"}])
-    monkeypatch.setattr(Window, "down", lambda _: next(presses))
-    hand, machine, both = (str(tmp_path / name) for name in ("hand.h5", "machine.h5", "both.h5"))
-    short = ["--env-kwargs", '{"max_episode_steps": 60}']
-    command = ["collect", "human", "--env", "CartPole-v1", "--intervene", "CartPole-v1", "--fps", "100000"]
-    assert main([*command, *short, "--out", hand]) == 0
-    with DemoReader(hand) as reader:
-        assert (len(reader), reader[0].actions.tolist(), reader.info.seed) == (1, [0, 1], None)
-        assert "--intervene CartPole-v1" in reader.info.command
-    assert main(["collect", "CartPole-v1", "--episodes", "1", *short, "--out", machine]) == 0
-    assert main(["data", "concat", machine, hand, "--out", both]) == 0
-    with DemoReader(both) as reader:
-        assert reader.lengths.tolist() == [60, 2]
-
-
-def test_resuming_begins_after_the_last_episode_with_an_intervention(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The person leaves the first episode of four steps alone, and acts in the others."""
-    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    presses: Any = iter([set()] * 4 + [{"left"}] * 4 + [{"escape"}] + [{"left"}] * 4)
-    monkeypatch.setattr(Window, "down", lambda _: next(presses))
-    out = tmp_path / "hand.h5"
-    command = ["collect", "human", "--env", "CartPole-v1", "--intervene", "CartPole-v1", "--episodes", "3"]
-    command += ["--fps", "100000", "--env-kwargs", '{"max_episode_steps": 4}', "--out", str(out)]
-    assert main(command) == 0
-    assert main([*command, "--resume"]) == 0
-    with DemoReader(out) as reader:
-        assert reader.table["seed"].tolist() == list(islice(episode_seeds(0), 1, 3))
