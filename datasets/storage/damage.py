@@ -1,4 +1,5 @@
-"""Reads what may be damaged: any error becomes an InputError, and attributes are checked."""
+"""Reads what may be damaged: any error becomes an InputError, and attributes are checked. Names the recording if a copy
+of it fails."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from imitate.errors import InputError, one_line
 
-__all__ = ["checked", "closed", "damaged", "read_attribute"]
+__all__ = ["checked", "closed", "copying", "damaged", "read_attribute"]
 
 T = TypeVar("T")
 
@@ -38,6 +39,22 @@ def damaged(path: str | Path, what: str, source: h5py.File | h5py.Dataset | None
             raise closed(path) from error
         raise InputError(
             f"{path}: {what} can't be read ({one_line(error)}): the file is damaged; restore it or record it again"
+        ) from error
+
+
+@contextmanager
+def copying(path: Path, copy: Path, episodes: int) -> Iterator[None]:
+    """Remove the copy of a recording if writing it fails. The InputError then names the recording and its episodes."""
+    try:
+        yield
+    except BaseException as error:
+        copy.unlink(missing_ok=True)
+        if not (isinstance(error, InputError) and str(copy) in str(error)):
+            raise
+        cause = error.__cause__ or error
+        reason = getattr(cause, "strerror", None) or one_line(cause)
+        raise InputError(
+            f"{path} can't be resumed, as a copy of it can't be written: {reason}; episodes kept: {episodes}"
         ) from error
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import chain, islice
 from pathlib import Path
 from typing import Self
@@ -19,6 +19,7 @@ import h5py
 import numpy as np
 
 from imitate.datasets.play import unstack_frames
+from imitate.datasets.storage.damage import copying
 from imitate.datasets.storage.fit import check_fit, episode_row, placed, stored_rewards, total_of
 from imitate.datasets.storage.layout import FAILED, LIBVER, MOST_FAILED, claim, create_new, row_types
 from imitate.datasets.storage.reader import DemoReader
@@ -122,7 +123,7 @@ class DemoWriter:
         fresh = path.with_name(path.name + ".resuming")
         for left in (fresh, savepoint_of(fresh)):  # left by a resume that was killed; the original is whole
             left.unlink(missing_ok=True)
-        with DemoReader(path) as old:
+        with DemoReader(path) as old, copying(path, fresh, len(old)):
             if episodes is not None and episodes > len(old):
                 raise InputError(
                     f"{path} holds {len(old)} episodes of the {episodes} to resume from: it is another file"
@@ -136,8 +137,8 @@ class DemoWriter:
                 writer.sync()
                 writer._next_flush = 0.0  # new episodes need not wait because of the copying
             except BaseException:
-                writer.close()
-                fresh.unlink(missing_ok=True)
+                with suppress(InputError):  # the first failure is the one to report
+                    writer.close()
                 raise
         writer._move(path)
         return writer

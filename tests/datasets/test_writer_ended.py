@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +15,7 @@ from forked import run
 from recordings import INFO, assert_same, one_line, trajectory
 
 from imitate.datasets import DemoReader, DemoWriter, InputError, validate
+from imitate.datasets.storage.savepoint import Savepoint
 
 KILLED = """
 import os, signal, sys, time
@@ -153,3 +156,45 @@ def test_no_room_at_all(tmp_path: Path) -> None:
     full = run(script, str(tmp_path / "demos.h5"))
     assert (full.returncode, full.stderr, len(full.stdout.splitlines())) == (2, "", 1)
     assert list(tmp_path.iterdir()) == []
+
+
+RESUME = """
+import resource, sys
+from imitate.datasets import DemoWriter, InputError
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))
+try:
+    DemoWriter.resume(sys.argv[1])
+except InputError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("room", [1_000, 1_400_000])
+def test_a_full_disk_while_resuming_keeps_the_recording_and_names_it(tmp_path: Path, room: int) -> None:
+    """There is room for no copy, or for a part of one."""
+    path = tmp_path / "demos.h5"
+    with DemoWriter(path, INFO) as writer:
+        for seed in range(20):
+            writer.append(trajectory(1000, seed))
+    resumed = run(RESUME, str(path), str(room))
+    assert resumed.stdout.splitlines() == [
+        f"{path} can't be resumed, as a copy of it can't be written: File too large; episodes kept: 20"
+    ]
+    assert list(tmp_path.iterdir()) == [path]
+    assert validate(path) == []
+
+
+def test_a_copy_that_could_not_be_synced_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, save = tmp_path / "demos.h5", Savepoint.save
+    with DemoWriter(path, INFO) as writer:
+        writer.append(trajectory(5, 0))
+
+    def full(savepoint: Savepoint, rows: Any) -> None:
+        if rows["episodes"]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        save(savepoint, rows)
+
+    monkeypatch.setattr(Savepoint, "save", full)
+    with pytest.raises(InputError, match="No space left on device; episodes kept: 1"):
+        DemoWriter.resume(path)
+    assert list(tmp_path.iterdir()) == [path]
