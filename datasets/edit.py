@@ -80,7 +80,10 @@ def concat(sources: Source, out: str | Path) -> None:
 
 
 def merge(sources: Source, out: str | Path) -> None:
-    """As `concat`, but an episode that several files have (equal to the bit, with its texts) is kept only once."""
+    """As `concat`, but an episode that several files have (equal to the bit, with its texts) is kept only once.
+
+    Episodes that are equal because their collection has a seed twice are all kept.
+    """
     with DemoReader(sources) as reader:
         _save_all(out, reader, _once(reader))
 
@@ -225,9 +228,14 @@ def _save_all(out: str | Path, reader: DemoReader, episodes: Iterable[int]) -> N
 
 
 def _once(reader: DemoReader) -> Iterator[int]:
-    """The numbers of the episodes without repetitions."""
+    """The numbers of the episodes, without those that an earlier file has too.
+
+    Equal episodes are all kept if they are in one file, or if their collection has their seed as often.
+    """
     facts = reader.table[["length", "return", "terminated", "truncated", "seed"]].tolist()
-    alike, seen = Counter(facts), set()
+    alike = Counter(facts)
+    times = reader.times() if len(alike) < len(facts) else Counter[int]()
+    here, kept = Counter[tuple[int, bytes]](), Counter[bytes]()
     for number, fact in enumerate(facts):
         if alike[fact] > 1:
             content = hashlib.sha256(repr(fact).encode())
@@ -235,9 +243,11 @@ def _once(reader: DemoReader) -> Iterator[int]:
                 content.update(repr(piece.info).encode())
                 for array in (piece.obs, piece.actions, piece.rewards, piece.labels, piece.states):
                     content.update(b"" if array is None else array.tobytes())
-            if content.digest() in seen:
+            digest, file = content.digest(), reader.file_of(number)
+            here[file, digest] += 1
+            if kept[digest] >= max(here[file, digest], times[fact[-1]]):
                 continue
-            seen.add(content.digest())
+            kept[digest] += 1
         yield number
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
@@ -161,10 +163,14 @@ class DemoReader:
         }
         if not self.info.has_texts:
             return info
-        place = int(np.searchsorted(self._firsts, index, side="right")) - 1
+        place = self.file_of(index)
         file = self._files[place]
         with damaged(self.paths[place], f"the texts of episode {index}", file):
             return info | texts_of(file, index - int(self._firsts[place]))
+
+    def file_of(self, index: int) -> int:
+        """The number of the file that has an episode, counted as `paths` are."""
+        return int(np.searchsorted(self._firsts, index, side="right")) - 1
 
     def _read(self, episode: Any, start: int, stop: int, info: Mapping[str, Any]) -> Trajectory:
         """Steps [start, stop) of an episode."""
@@ -222,6 +228,15 @@ class DemoReader:
             if len(found) == len(wanted) or number - latest == _LONGEST_GAP:
                 break
         return found
+
+    def times(self, episodes: int = 0) -> Counter[int]:
+        """How often the collection has each seed of the file: in its episodes up to the last one that the file has, or
+        in its first `episodes` if these are more. Long collections have some seeds twice, as a seed has 31 bits."""
+        begun = self.begun()
+        if self.info.seed is None or not begun:
+            return Counter()
+        count = max(episodes, 1 + max(begun.values()))
+        return Counter(each for each in islice(episode_seeds(self.info.seed), count) if each in begun)
 
     def split(
         self, holdout: float, rng: np.random.Generator, episodes: Array | None = None

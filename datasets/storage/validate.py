@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import numpy as np
 
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.schema import merged
-from imitate.envs.seeds import episode_seeds
 from imitate.envs.spaces import Array, space_to_json
 from imitate.errors import InputError
 
@@ -91,10 +89,8 @@ def _seeds(reader: DemoReader) -> list[str]:
     seed = reader.info.seed
     if seed is None:
         return []
-    begun, recorded = reader.begun(), Counter(reader.table["seed"].tolist())
-    count = max(len(reader) + len(reader.failed_seeds), 1 + max(begun.values(), default=0))
-    # A collection of many episodes has some seeds twice.
-    times = Counter(each for each in islice(episode_seeds(seed), count) if each in begun)
+    recorded = Counter(reader.table["seed"].tolist())
+    times = reader.times(len(reader) + len(reader.failed_seeds))
     surplus = [each for each, found in recorded.items() if found > times[each] * merged(reader.info)]
     return [f"seed {each} is not one of collection {seed}, or recorded twice" for each in surplus]
 

@@ -118,6 +118,28 @@ def test_a_collection_may_have_a_seed_twice(tmp_path: Path) -> None:
     assert validate(path) == []
 
 
+def collected(path: Path, start: int, stop: int, stride: int = 1) -> Path:
+    """Episodes of collection 272, of which 877 and 1223 have one seed and so are equal."""
+    with DemoWriter(path, replace(INFO, seed=272), sync=False) as writer:
+        for seed in islice(episode_seeds(272), start, stop, stride):
+            writer.append(trajectory(1, seed))
+    return path
+
+
+def test_merge_keeps_the_episodes_of_a_seed_that_comes_twice(tmp_path: Path) -> None:
+    """They are of one collection, in one file or in two shards; a copy of an episode is not."""
+    whole = collected(tmp_path / "whole.h5", 0, 1224)
+    shards = [collected(tmp_path / f"{k}.h5", k, 1230, 3) for k in range(3)]
+    some = collected(tmp_path / "some.h5", 0, 1000)
+    for number, (sources, count) in enumerate(
+        [([whole], 1224), ([whole, whole], 1224), (shards, 1230), ([some, some], 1000), ([some, whole], 1224)]
+    ):
+        edit.merge(sources, tmp_path / f"merged{number}")
+        with DemoReader(tmp_path / f"merged{number}") as reader:
+            assert len(reader) == count
+        assert validate(tmp_path / f"merged{number}") == []
+
+
 def test_labels_of_a_shard_without_them_are_its_actions(tmp_path: Path) -> None:
     written(tmp_path / "a.h5", [1])
     with DemoWriter(tmp_path / "b.h5", INFO, expert_actions=True) as writer:
