@@ -109,12 +109,16 @@ def affordable_episodes(comparison: Comparison, job: Job) -> int | None:
 
 def in_order(trajectories: Iterator[Trajectory], seed: int) -> Iterator[Trajectory]:
     """The episodes in the order of `episode_seeds(seed)`, whichever ends first."""
-    waiting: dict[int, Trajectory] = {}
+    # By seed, and several of one: seeds have 31 bits and can repeat.
+    waiting: dict[int, list[Trajectory]] = {}
     for wanted in episode_seeds(seed):
         while wanted not in waiting:
             trajectory = next(trajectories)
-            waiting[int(trajectory.info["seed"])] = trajectory
-        yield waiting.pop(wanted)
+            waiting.setdefault(int(trajectory.info["seed"]), []).append(trajectory)
+        first, *others = waiting.pop(wanted)
+        if others:
+            waiting[wanted] = others
+        yield first
 
 
 def _note(job: Job) -> Path:
