@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args, overload
 
 import h5py
 import numpy as np
@@ -116,9 +116,17 @@ class DemoReader:
         """True if the file has labels in addition to the executed actions."""
         return "expert_actions" in self._columns
 
-    def __getitem__(self, index: int) -> Trajectory:
-        """A whole episode. Raises InputError if one of its columns takes more than 1 GiB; `pieces` reads episodes of
-        any length."""
+    @overload
+    def __getitem__(self, index: int) -> Trajectory: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Trajectory]: ...
+
+    def __getitem__(self, index: int | slice) -> Trajectory | list[Trajectory]:
+        """A whole episode, or a list of those of a slice, all in memory. Raises InputError if a column of one takes
+        more than 1 GiB; `pieces` reads episodes of any length."""
+        if isinstance(index, slice):
+            return [self[number] for number in range(len(self))[index]]
         episode = self.table[index]  # an IndexError ends an iteration
         return self._read(episode, 0, int(episode["length"]), self._info(index))
 

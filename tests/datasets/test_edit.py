@@ -58,6 +58,20 @@ def test_shards_are_read_as_one(folder: Path) -> None:
     assert describe(folder)["bytes"] == sum(path.stat().st_size for path in folder.iterdir())
 
 
+def test_a_slice_is_a_list_of_episodes(folder: Path) -> None:
+    """The seeds are 0 1 2, 2 3 and 4, in three files."""
+    with DemoReader(folder) as reader:
+        for part, seeds in (
+            (slice(0, 2), [0, 1]),
+            (slice(2, 5), [2, 2, 3]),
+            (slice(None, None, -2), [4, 2, 1]),
+            (slice(4, 99), [3, 4]),
+            (slice(6, None), []),
+        ):
+            assert [episode.info["seed"] for episode in reader[part]] == seeds
+        assert_same(reader[-2:][0], reader[4])
+
+
 def test_shards_with_stacked_frames_and_unlisted_rows(tmp_path: Path) -> None:
     envs = stacked_envs(2, period=9)
     played = list(episodes(Cycling(), envs, [8, 3, 5, 7], frame_stack=4))
