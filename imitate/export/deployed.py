@@ -82,8 +82,8 @@ def named(inputs: Inputs) -> dict[str, Tensor]:
 def compare(deployed: Deployed, act: Callable[[Inputs], Array], name: str) -> None:
     """Raise InputError unless `act`, the export `name`, gives the policy's actions for random observations.
 
-    Continuous actions may differ by 1e-5 of half their range. A discrete action may differ where the two best are
-    nearly even, in one observation of a hundred.
+    Continuous actions may differ by 1e-5 of half their range, and by rounding. A discrete action may differ where the
+    two best are nearly even, in one observation of a hundred.
     """
     pairs = []
     for seed in range(SAMPLES // _BATCH):  # large pictures would fill the memory all at once
@@ -93,8 +93,11 @@ def compare(deployed: Deployed, act: Callable[[Inputs], Array], name: str) -> No
     if found.shape != wanted.shape:
         raise InputError(f"{name} gives actions {found.shape}, wanted {wanted.shape}; please report this")
     if isinstance(deployed.policy.action_space, spaces.Box):
-        scale = deployed.policy.scale.numpy()  # type: ignore[operator]
-        error = np.abs(found - wanted) / np.where(scale > 0, scale, 1)
+        # Few digits are left for a narrow range far from 0. A network is of float32, whatever the space.
+        eps = max(np.finfo(kind).eps for kind in (wanted.dtype, np.float32))
+        scale, wanted = deployed.policy.scale.double().numpy(), wanted.astype(np.float64)  # type: ignore[operator]
+        rounding = eps * np.abs(wanted)
+        error = np.maximum(np.abs(found - wanted) - rounding, 0) / np.where(scale > 0, scale, 1)
         if not error.max() <= _ACTION_TOLERANCE:
             raise InputError(f"{name} differs from the policy by {error.max():.2g} of its range")
     elif (share := float((found != wanted).reshape(SAMPLES, -1).any(1).mean())) > 0.01:

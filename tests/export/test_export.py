@@ -58,6 +58,7 @@ POLICIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "two depths": (spaces.Tuple((spaces.Box(0, 65535, (6,), np.uint16), spaces.Box(0, 2**32 - 1, (2,), np.uint32))),
                    BOUNDED, {}),
     "one number": (spaces.Box(-10, 10, ()), BOUNDED, {"normalize_obs": True}),
+    "far from 0": (VECTOR, spaces.Box(100, 101, (3,)), {}),
     "one torque": (VECTOR, spaces.Box(-2, 2, (1,)), {"head": "squashed", "activation": "relu", "state_std": True}),
 }  # fmt: skip
 SB3_LACKS = ("small pictures", "small stacks", "parts", "from one", "of the state", "layer norm", "tuple",
