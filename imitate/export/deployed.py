@@ -53,7 +53,8 @@ class Deployed(nn.Module):
         else:
             features = encoder(encoder.prepare(observation))
         actions = policy.to_env(policy.distribution(features).mode())
-        return actions if self.action_type is None else actions.to(self.action_type)
+        # A cast to the type that they have would be a node of the graph.
+        return actions if self.action_type in (None, actions.dtype) else actions.to(self.action_type)
 
     def sample(self, count: int, seed: int = 0) -> Inputs:
         """Random observations (count, *obs_shape) as `forward` takes them; numbers without bounds are normal."""
@@ -67,9 +68,7 @@ class Deployed(nn.Module):
 
 
 def _type_of(space: spaces.Space[Any]) -> torch.dtype | None:
-    """The type to cast actions to; None if they stay as the network gives them."""
-    if isinstance(space, spaces.Box) or space.dtype == np.int64:
-        return None
+    """The type to cast actions to; None for one that exporters lack, whose actions stay int64."""
     kind = torch.from_numpy(np.empty(0, space.dtype)).dtype
     return None if kind in WIDE_UNSIGNED else kind
 

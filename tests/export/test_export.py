@@ -128,6 +128,7 @@ def test_onnx_keeps_the_names_and_types_of_observations(tmp_path: Path) -> None:
         (spaces.MultiDiscrete([3, 2], dtype=np.int32, start=[2, -1]), np.int32),
         (spaces.Discrete(3, dtype=np.int32), np.int32),
         (spaces.Box(-1, 1, (2,), np.float64), np.float64),
+        (spaces.Box(-3, 2, (2,), np.float16), np.float16),
     ],
 )
 def test_actions_have_the_type_of_the_policys(actions: Any, wanted: Any, tmp_path: Path) -> None:
