@@ -49,8 +49,9 @@ T = TypeVar("T")
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 """A whole number in a file: steps, bytes, a seed."""
-Number = Annotated[float, msgspec.Meta(ge=-1e15, le=1e15)]
-"""A measured number in a file: it and its square are finite."""
+Number = Annotated[float, msgspec.Meta(ge=-1e60, le=1e60)]
+"""A measured number in a file, of which no return is too large: rewards are float32. Statistics take its fourth power,
+which is finite."""
 
 _PARTIAL = ".partial"
 _LARGEST_JSON = 64 << 20

@@ -24,11 +24,12 @@ def counted(count: int, thing: str) -> str:
 
 
 def number(value: float) -> str:
-    """A number with about four digits, thousands separated, and a real minus sign; never an exponent."""
+    """A number with about four digits, thousands separated, and a real minus sign; an exponent only from 1e15 on."""
     value += 0.0  # no negative zero
     size = abs(value)
     digits = 0 if size >= 1_000 or value == int(value) else 1 if size >= 10 else 2
-    return f"{value:,.{digits}f}".replace("-", "−")
+    text = f"{value:.4g}" if size >= 1e15 else f"{value:,.{digits}f}"
+    return text.replace("-", "−")
 
 
 def signed(value: float) -> str:

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from reported import fill, five, outcome, result
 
@@ -27,6 +28,19 @@ def test_results_are_read_back(tmp_path: Path) -> None:
     assert ppo.worst == 95.0  # of ten episodes the worst
     assert ppo.typical.seed == 2
     assert [entry.imitates for entry in (bc, dagger, ppo)] == [True, True, False]
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_largest_returns_are_read_back(tmp_path: Path) -> None:
+    """A reward is at most float32's largest number, and an episode has a million steps here."""
+    largest = float(np.finfo(np.float32).max) * 1e6
+    runs = {"dagger": [[largest, 0.9 * largest], [0.8 * largest] * 2], "ppo": [[-largest] * 2, [0.0] * 2]}
+    found = outcome(tmp_path, runs, expert=largest)
+    assert [entry.mean for entry in found.ranked()] == pytest.approx([0.875 * largest, -0.5 * largest])
+    assert all(
+        math.isfinite(each) for pair in found.pairs for each in (pair.mean, pair.low, pair.high, pair.p)
+    )
+    assert "DAgger ended at 88 %, PPO at −50 %" in answer(found).sentence
 
 
 def test_a_run_that_failed_to_play_more_test_episodes_has_failed(tmp_path: Path) -> None:

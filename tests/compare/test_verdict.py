@@ -152,8 +152,8 @@ def test_controls_are_an_audit_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_numbers_are_for_people() -> None:
-    values = [0.0, -0.0, 3.14159, 42.0, -163.44, 12_345.6]
-    assert [number(value) for value in values] == ["0", "0", "3.14", "42", "−163.4", "12,346"]
+    values = [0.0, -0.0, 3.14159, 42.0, -163.44, 12_345.6, -1.23456e20]
+    assert [number(value) for value in values] == ["0", "0", "3.14", "42", "−163.4", "12,346", "−1.235e+20"]
     assert [duration(seconds) for seconds in (5.4, 600, 7_200)] == ["5 s", "10 min", "2.0 h"]
     assert [percent(share) for share in (0.996, -0.82, -0.001)] == ["100 %", "−82 %", "0 %"]
     assert listed(["a", "b", "c"]) == "a, b and c"

@@ -153,7 +153,7 @@ def odd_value(old: Any, rng: Rng) -> Any:
     elif isinstance(old, int):
         alike = (0, 1, 2, 3, 7, 1_000, 10**6, 10**9, 2**31, 2**53, 2**63, -1)
     elif isinstance(old, float):
-        alike = (0.0, 0.5, 1.0, -1.0, 1e308, 1e-308, 1e15, float("inf"), float("-inf"), float("nan"))
+        alike = (0.0, 0.5, 1.0, -1.0, 1e308, 1e-308, 1e60, float("inf"), float("-inf"), float("nan"))
     values = alike if len(alike) and rng.random() < 0.5 else VALUES
     return copy.deepcopy(values[rng.integers(len(values))])  # a list that is put into itself is no JSON
 
