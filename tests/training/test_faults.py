@@ -274,8 +274,9 @@ def test_labels_of_another_environment_are_not_taken(tmp_path: Path) -> None:
     assert len((out / "aggregated.h5").read_bytes()) >= len(before) // 2
 
 
+@pytest.mark.parametrize("algorithm", ["dagger", "aggrevate"])
 def test_a_full_disk_keeps_what_was_flushed_and_the_rest_is_played_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, algorithm: str
 ) -> None:
     claimed = 0
 
@@ -285,7 +286,7 @@ def test_a_full_disk_keeps_what_was_flushed_and_the_rest_is_played_again(
         if claimed > 1:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    wanted, out = experiment(), tmp_path / "run"
+    wanted, out = experiment(algorithm), tmp_path / "run"
     with monkeypatch.context() as patch:
         patch.setattr("imitate.datasets.storage.writer.RESERVE_BYTES", 0)  # claim space at every flush
         patch.setattr("imitate.datasets.storage.writer.claim", full)
@@ -295,8 +296,12 @@ def test_a_full_disk_keeps_what_was_flushed_and_the_rest_is_played_again(
     assert before
     assert execute(wanted, out, resume=True)
     assert labels(out)[: len(before)] == before
-    with DemoReader(out / "aggregated.h5") as store:
-        assert store.num_steps == wanted.budget
+    assert execute(wanted, tmp_path / "undisturbed")
+    with (
+        DemoReader(out / "aggregated.h5") as store,
+        DemoReader(tmp_path / "undisturbed" / "aggregated.h5") as other,
+    ):
+        assert store.num_steps >= other.num_steps
 
 
 def test_two_runs_of_one_folder_in_one_process(tmp_path: Path) -> None:

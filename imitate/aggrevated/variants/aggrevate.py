@@ -130,19 +130,29 @@ class AggreVaTe:
             )
             if not found:
                 break
-            self._dearest = max(self._dearest, -(-(self.env_steps - before) // count))
-            self._remember(found)
+            spent = self.env_steps - before
+            self._dearest = max(self._dearest, -(-spent // count))
+            self._remember(found, spent)
             visits.append((found.obs.numpy(), found.labels.numpy()))
         return visits
 
-    def _remember(self, steps: Transitions) -> None:
-        """Store each visit as an episode of one step, so that the critic is fitted to the action's return."""
+    def _remember(self, steps: Transitions, spent: int) -> None:
+        """Store both steps of each visit as episodes of one step, so that the critic is fitted to the actions' returns.
+
+        Of the `spent` steps, those of visits that the store does not get whole, also because the disk is full, don't
+        count, so that others are made in their place.
+        """
+        store, visits = self.core.roll_in.store, len(steps.labels) // 2
         columns = (steps.obs, steps.actions, steps.rewards, steps.labels)
-        for obs, action, value, label in zip(*(column.numpy() for column in columns), strict=True):
-            rows = np.stack([obs, obs]), action[None], value[None]
-            self.core.roll_in.store.append(
-                Trajectory(*rows, terminated=True, truncated=False, expert_actions=label[None])
-            )
+        before = store.num_steps
+        try:
+            for obs, action, value, label in zip(*(column.numpy() for column in columns), strict=True):
+                rows = np.stack([obs, obs]), action[None], value[None]
+                store.append(Trajectory(*rows, terminated=True, truncated=False, expert_actions=label[None]))
+            store.flush()
+        finally:
+            kept = (store.num_steps - before) // 2
+            self._monte_carlo.env_steps -= spent * (visits - kept) // visits
 
     def state_dict(self) -> dict[str, Any]:
         counts = {"played_steps": self.env_steps, "played_queries": self._monte_carlo.expert_queries}
