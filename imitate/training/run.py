@@ -352,12 +352,13 @@ class Run:
         except Exception:  # the first exception is the one to report
             logger.debug("no checkpoint can be saved", exc_info=True)
             return self._kept()
-        labels = "" if self.store is None else f" and the labels of {self.store.num_steps} steps"
+        labels = f" and the labels of {self.store.num_steps} steps" if self.store else ""
         return f"{self.spent} steps{labels} are kept: go on with `{self.resume_with}`"
 
     def _kept(self) -> str:
         labels = ""
-        if self.save_each and self.store is not None:
+        # The file of a store without episodes is removed.
+        if self.save_each and self.store:
             labels = f"the labels of {self.store.num_steps} steps are kept in {self.store.path}, and "
         if not (self.out / CHECKPOINT).exists():
             return f"{labels}there was no checkpoint yet: `{self.resume_with}` begins anew"

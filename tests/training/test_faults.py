@@ -304,6 +304,23 @@ def test_a_full_disk_keeps_what_was_flushed_and_the_rest_is_played_again(
         assert store.num_steps >= other.num_steps
 
 
+@pytest.mark.parametrize("saves", [True, False])
+def test_labels_that_a_full_disk_did_not_take_are_not_called_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saves: bool
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("imitate.datasets.storage.writer.RESERVE_BYTES", 0)
+    monkeypatch.setattr("imitate.datasets.storage.writer.claim", full)
+    if not saves:
+        monkeypatch.setattr("imitate.training.run.save_state", full)
+    said = "; 0 steps are kept: go on with" if saves else "; there was no checkpoint yet"
+    with pytest.raises(InputError, match=f"No space left on device; episodes kept: 0{said}"):
+        execute(experiment(), tmp_path / "run")
+    assert not (tmp_path / "run" / "aggregated.h5").exists()
+
+
 def test_two_runs_of_one_folder_in_one_process(tmp_path: Path) -> None:
     """The second is refused while the first is at work, and touches nothing."""
     wanted, out = experiment(), tmp_path / "run"
