@@ -144,7 +144,7 @@ def _is_small_picture(encoder: Encoder, space: spaces.Space[Any]) -> bool:
 
 def _is_scaled(encoder: Encoder) -> bool:
     """True if we scale bytes to [0, 1] where SB3, which does so with images only, does not."""
-    return encoder.is_bytes and not encoder.is_image and encoder.moments is None
+    return encoder.is_bytes and not (encoder.is_image or encoder.one_hot) and encoder.moments is None
 
 
 def _linears(module: nn.Module) -> list[Any]:

@@ -41,6 +41,7 @@ POLICIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "several": (VECTOR, spaces.MultiDiscrete([3, 2, 4]), {}),
     "bits": (VECTOR, spaces.MultiBinary(3), {}),
     "numbered": (spaces.Discrete(6), spaces.Discrete(3), {}),
+    "numbered in bytes": (spaces.Discrete(6, dtype=np.uint8), spaces.Discrete(3), {}),
     "bytes": (spaces.Box(0, 255, (16,), np.uint8), spaces.Discrete(3), {}),
     "doubles": (spaces.Box(-1, 1, (2, 3), np.float64), spaces.Discrete(3), {}),
     "pixels": (PICTURE, spaces.Discrete(6), {}),
