@@ -285,11 +285,11 @@ class Run:
         if not evaluation.complete:
             logger.info("the last validation was cut by the budget and chooses nothing")
             return
-        # Prefer the later of equals: it has learned from more data.
+        # Prefer the later of equals: it has learned from more data. One that a full disk did not take is no best one.
         best = account.best_score is None or evaluation.score >= account.best_score
         if best:
-            account.best_score = evaluation.score
             self._save_policy("policy")
+            account.best_score = evaluation.score
         row: dict[str, Any] = {
             "budget_steps": self.spent,
             "env_steps": self.learner.env_steps,

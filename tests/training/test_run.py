@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
 import os
@@ -72,6 +73,21 @@ def test_a_policy_that_was_never_validated_is_not_said_to_be_the_best(
     Run(counter(), tmp_path, budget=10, validate=best_at_40, eval_every=40).finish()
     assert "no steps are left to validate the last policy: it is kept, as there is no other" in caplog.text
     assert load_policy(tmp_path).output.bias[0].item() == 10
+
+
+def test_a_policy_that_a_full_disk_did_not_take_is_not_the_best(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    settings: dict[str, Any] = {"budget": 100, "validate": best_at_40, "eval_every": 40}
+    with monkeypatch.context() as patch:
+        patch.setattr("imitate.training.run.save_policy", full)
+        with pytest.raises(InputError, match="No space left on device; 47 steps"):
+            Run(counter(), tmp_path, **settings).finish()
+    assert Run(counter(), tmp_path, checkpoint=Checkpoint.read(tmp_path), **settings).finish()
+    assert load_policy(tmp_path).output.bias[0].item() == 80
 
 
 def test_a_validation_that_the_budget_cuts_chooses_nothing(tmp_path: Path) -> None:
