@@ -105,7 +105,7 @@ def imports_of(path: Path) -> list[ast.Import | ast.ImportFrom]:
 
 
 FLOORS = (
-    ("errors", "terminal"),
+    ("errors", "own_code", "terminal"),
     ("files", "hub"),
     ("toml",),
     ("configs",),
