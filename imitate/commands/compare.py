@@ -104,6 +104,7 @@ def command(
         list: only say what would run, and about how much time of a core that takes
         json: print the summary as JSON
     """
+    allow(*trust)
     if watch is not None:
         import imitate.compare.execute.watch
 
@@ -132,7 +133,6 @@ def command(
         "device": device,
     }
     given = {name: value for name, value in options.items() if value is not None}
-    allow(*trust)
     for name in (*algorithms, *add):
         trust_learner(name)
     wanted = _wanted(file, out or Path(), given, add)

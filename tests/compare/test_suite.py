@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import tomllib
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from reported import BUDGET, five, result
@@ -325,8 +327,16 @@ def test_a_suite_of_your_own_environments_is_allowed_by_name(
     assert main(["compare", "mine.toml", "--list"]) == 2
     error = capsys.readouterr().err
     assert "for a suite: `compare --trust of_a_suite:OfASuite1-v0`" in error
-    assert main(["compare", "mine.toml", "--list", "--trust", "of_a_suite:OfASuite1-v0"]) == 0
+    trusting = ["--trust", "of_a_suite:OfASuite1-v0"]
+    assert main(["compare", "mine.toml", "--list", *trusting]) == 0
     assert "OfASuite2-v0" in capsys.readouterr().out
+    Suite.from_toml("mine", tomllib.loads(Path("mine.toml").read_text("utf-8"))).save(tmp_path / "out")
+    monkeypatch.setattr("imitate.envs.trust._trusted", set())
+    monkeypatch.delitem(sys.modules, "of_a_suite")  # as in another process, which watches
+    for n in (1, 2):
+        monkeypatch.delitem(gym.registry, f"OfASuite{n}-v0")
+    assert main(["compare", "--watch", "out"]) == 2
+    assert main(["compare", "--watch", "out", *trusting]) == 0
 
 
 def test_an_error_names_the_environment_of_the_suite() -> None:
