@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 from imitate.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
+    from gymnasium.spaces import Space
+
     from imitate.nn.policy import ActorPolicy
 
 __all__ = ["ALGORITHMS", "Algorithm", "Learner", "find", "is_own"]
@@ -105,13 +107,16 @@ class Algorithm:
         """True if it learns without stepping an environment."""
         return "envs" not in self.needs
 
-    def unused(self, hyperparameters: Mapping[str, Any], actions: str) -> set[str]:
+    def unused(self, hyperparameters: Mapping[str, Any], action_space: Space[Any]) -> set[str]:
         """The inner learners among the hyperparameters that a run does not use, by the one that is named or by the
-        actions, `discrete` or `continuous`."""
+        environment's actions."""
+        from gymnasium.spaces import Box  # takes a fifth of a second, which help does not have
+
         inner = hyperparameters.keys() & ALGORITHMS.keys()
         if self.inner:
             return inner - {hyperparameters[self.inner]}
-        return {name for name in inner if ALGORITHMS[name].actions not in ("any", actions)}
+        others = "discrete" if isinstance(action_space, Box) else "continuous"
+        return {name for name in inner if ALGORITHMS[name].actions == others}
 
     @property
     def learner(self) -> Any:

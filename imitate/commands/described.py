@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from imitate.algorithms import find
+from imitate.algorithms import ALGORITHMS, find
 from imitate.commands.line import CommandLine, dashed
 from imitate.commands.option import Option, Rare, options_of_config
 from imitate.commands.options import JsonObject
@@ -132,6 +132,14 @@ def described(base: Experiment, line: CommandLine, name: str, summary: str, own:
     experiment = base.changed(hyperparameters, **run)
     if run.get("demo_episodes") and experiment.demos is None:
         raise InputError("--demo-episodes is of demonstrations, and there are none: add --demos FILE")
+    if hyperparameters.keys() & ALGORITHMS.keys():
+        from imitate.envs.answers import spaces_of  # takes a second, which help does not have
+
+        actions = spaces_of(experiment.env_id, experiment.env_kwargs)[1]
+        if unused := sorted(algorithm.unused(experiment.hyperparameters, actions) & hyperparameters.keys()):
+            raise InputError(
+                f"{base.algorithm} makes no use of options --{unused[0]}.* on {actions}: leave them out"
+            )
     return Described(experiment, hyperparameters, settings)
 
 

@@ -12,6 +12,7 @@ from imitate.training.settings import make_config, over
 
 if TYPE_CHECKING:
     import optuna
+    from gymnasium.spaces import Space
 
 __all__ = ["RANGES", "Log", "OneOf", "nested", "searched"]
 
@@ -62,12 +63,12 @@ sizes are always searched."""
 
 
 def searched(
-    algorithm: str, hyperparameters: Mapping[str, Any], held: Mapping[str, Any], actions: str
+    algorithm: str, hyperparameters: Mapping[str, Any], held: Mapping[str, Any], actions: Space[Any]
 ) -> dict[str, Log | OneOf]:
     """The ranges of an algorithm's fields, by names such as `ppo.learning_rate` in configs within its own.
 
     held      hyperparameters that keep their values
-    actions   of the environment, `discrete` or `continuous`: an inner learner for the others is not in use
+    actions   space of the environment's actions: an inner learner for others is not in use
     """
     entry, config = find(algorithm), make_config(algorithm, hyperparameters)
     found = _of_config(config, held)

@@ -10,8 +10,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gymnasium.spaces import Box
-
 from imitate.algorithms import find
 from imitate.envs.answers import closing_env
 from imitate.envs.make import make_env
@@ -20,7 +18,7 @@ from imitate.errors import LARGEST, InputError, one_line, pip_install
 from imitate.files import atomic, lock, read_json, write_json
 from imitate.training.experiment import Experiment
 from imitate.training.log import continued, validations
-from imitate.tune.ranges import nested, searched
+from imitate.tune.ranges import RANGES, nested, searched
 
 if TYPE_CHECKING:
     import optuna
@@ -94,8 +92,12 @@ def tune(
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     fixed = dict(held or {}) | (dict.fromkeys(_SPARED) if base.init else {})
     with closing_env(make_env(base.env_id, base.env_kwargs)) as env:
-        actions = "continuous" if isinstance(env.action_space, Box) else "discrete"
+        actions = env.action_space
     ranges = searched(base.algorithm, base.hyperparameters, fixed, actions)
+    if not ranges and not searched(base.algorithm, base.hyperparameters, {}, actions):
+        raise InputError(
+            f"{base.algorithm} has no hyperparameter with a range to search: names with ranges are {', '.join(RANGES)}"
+        )
     if not ranges:
         raise InputError(
             f"every hyperparameter of {base.algorithm} that could be searched is given: leave some out"

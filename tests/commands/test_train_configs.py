@@ -199,3 +199,14 @@ def test_a_command_with_resume_must_describe_the_run_that_is_there(
     ):
         assert said in refused(capsys, "train", "bc", "--out", "run", *words, "--resume")
     assert "is a run of bc, not of ppo" in refused(capsys, "train", "ppo", "--out", "run", "--resume")
+
+
+@pytest.mark.parametrize("command", ["train", "tune"])
+def test_options_of_an_inner_learner_that_is_not_used_are_refused(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They were accepted and kept in config.json, and changed nothing."""
+    line = ("sqil", "--env", "CartPole-v1", "--demos", "demos.h5", "--out", "run")
+    said = refused(capsys, command, *line, "--dqn.gamma", "0.5", "--sac.gamma", "0.5")
+    assert "sqil makes no use of options --sac.* on Discrete(2): leave them out" in said
+    assert not Path("run").exists()

@@ -15,6 +15,7 @@ from typing import Any
 import gymnasium as gym
 import pytest
 from conftest import Identity
+from gymnasium.spaces import Box, Discrete
 from typed import config, refused
 
 from imitate.algorithms import ALGORITHMS
@@ -210,6 +211,16 @@ def test_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--expert SPEC" in refused(capsys, "tune", "dagger", "--env", "CartPole-v1", "--out", "other")
 
 
+def test_a_learner_of_ones_own_without_ranges_is_told_the_names(capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(
+        capsys, "tune", "planted:Learner", "--env", "CartPole-v1", "--trials", "1", "--out", "other"
+    )
+    assert (
+        "planted:Learner has no hyperparameter with a range to search: names with ranges are learning_rate, "
+        in said
+    )
+
+
 def test_an_environment_that_is_not_here_is_not_tuned_on(capsys: pytest.CaptureFixture[str]) -> None:
     """BC trains on it, but nobody gave the --eval-every that a run without evaluations is told to leave out."""
     bc = ("tune", "bc", "--env", "Valve-v0", "--demos", "demos.h5", "--trials", "1", "--out", "other")
@@ -222,12 +233,12 @@ def test_an_environment_that_is_not_here_is_not_tuned_on(capsys: pytest.CaptureF
 def test_every_algorithm_has_something_to_search(name: str) -> None:
     """Any value of the ranges makes a config, and GAIL's are those of the learner in use."""
     settings = Experiment.preset(name).hyperparameters
-    ranges = searched(name, settings, {}, "discrete")
+    ranges = searched(name, settings, {}, Discrete(2))
     assert any(each.endswith("learning_rate") for each in ranges)
     assert not any(each.startswith(("a2c.", "reinforce.", "sac.")) for each in ranges)
-    assert "batch_size" not in searched(name, settings, {"batch_size": 64}, "discrete")
+    assert "batch_size" not in searched(name, settings, {"batch_size": 64}, Discrete(2))
     assert not (ALGORITHMS[name].offline and "updates_per_iteration" in ranges)
-    for actions in ("discrete", "continuous"):
+    for actions in (Discrete(2), Box(-1, 1)):
         for each, choice in searched(name, settings, {}, actions).items():
             for value in choice.values if isinstance(choice, OneOf) else (choice.low, choice.high):
                 make_config(name, over(settings, nested({each: value})))

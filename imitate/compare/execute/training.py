@@ -10,7 +10,6 @@ from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 import numpy as np
-from gymnasium import spaces
 
 from imitate.algorithms import Algorithm
 from imitate.compare.execute.snapshots import Snapshots
@@ -187,8 +186,7 @@ class Trained:
 
 def _in_use(run: Experiment, algorithm: Algorithm) -> dict[str, Any]:
     """The hyperparameters without those of inner learners that the run does not use."""
-    continuous = isinstance(spaces_of(run.env_id, run.env_kwargs)[1], spaces.Box)
-    unused = algorithm.unused(run.hyperparameters, "continuous" if continuous else "discrete")
+    unused = algorithm.unused(run.hyperparameters, spaces_of(run.env_id, run.env_kwargs)[1])
     return {name: value for name, value in run.hyperparameters.items() if name not in unused}
 
 
