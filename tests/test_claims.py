@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shlex
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -236,11 +237,10 @@ def test_a_row_repeats_the_settings_of_its_record_or_says_otherwise() -> None:
         path = RECORDS / f"{name}.json"
         if not path.exists() or "config" not in (found := record(name)):
             continue
-        given = {
-            word[2:].removeprefix("no-").replace("-", "_")
-            for word in row.get("options", "").split()
-            if word.startswith("--")
-        }
+        words = shlex.split(row.get("options", ""))
+        given = {word[2:].removeprefix("no-").replace("-", "_") for word in words if word.startswith("--")}
+        if "--hyperparameters" in words:
+            given |= json.loads(words[words.index("--hyperparameters") + 1]).keys()
         ours, _, theirs = row["algorithm"].partition("sb3:")
         if theirs:
             then, now = found["config"], zoo_settings(theirs, row["env"])
