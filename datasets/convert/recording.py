@@ -21,7 +21,7 @@ from imitate.datasets.storage.schema import DemoInfo
 from imitate.envs.answers import closing_env
 from imitate.envs.fields import LEAVES
 from imitate.envs.make import make_env
-from imitate.envs.spaces import Array, Space, lowest_actions
+from imitate.envs.spaces import LARGEST, Array, Space, lowest_actions
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError
 
@@ -221,7 +221,10 @@ def wide(dtype: Any, shape: tuple[int, ...]) -> spaces.Box:
 
 
 def _as_wide_as(episodes: Iterator[Episode]) -> tuple[Space | None, Space]:
-    """Spaces that hold all observations (without bounds; None for those of a Dict) and actions."""
+    """Spaces that hold all observations (without bounds; None for those of a Dict) and actions.
+
+    Whole-number actions are discrete, from 0 or the lowest negative one.
+    """
     pieces = (piece for episode in episodes for piece in episode)
     first = next(pieces, None)
     if first is None:
@@ -234,5 +237,11 @@ def _as_wide_as(episodes: Iterator[Episode]) -> tuple[Space | None, Space]:
             low, high = np.minimum(low, taken.min(0)), np.maximum(high, taken.max(0))
     observation = None if obs.names else wide(obs, first.obs.shape[1:])
     if actions.kind in "biu":
-        return observation, spaces.Discrete(int(np.max(high)) + 1)
+        least, most = min(int(np.min(low)), 0), int(np.max(high))
+        if most - least >= LARGEST:
+            raise InputError(
+                f"actions are whole numbers from {least} to {most}, but a discrete space has at most {LARGEST}: write "
+                "amounts with a decimal point, such as 1.0"
+            )
+        return observation, spaces.Discrete(most - least + 1, start=least)
     return observation, spaces.Box(low, high, dtype=actions)

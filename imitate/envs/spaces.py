@@ -14,6 +14,7 @@ from imitate.envs.numbers import Array, Space, values_of
 from imitate.errors import InputError, one_line
 
 __all__ = [
+    "LARGEST",
     "Array",
     "Space",
     "beyond",
@@ -31,7 +32,7 @@ __all__ = [
     "values_of",
 ]
 
-_LARGEST = 1 << 22  # numbers in an observation, or discrete actions; four Atari frames have 28,224 numbers
+LARGEST = 1 << 22  # numbers in an observation, or discrete actions; four Atari frames have 28,224 numbers
 _OBSERVATIONS = "Box, Discrete, MultiDiscrete, MultiBinary, or Dict or Tuple of these"
 _ACTIONS = "Discrete, MultiDiscrete, MultiBinary, Tuple of these, or Box"
 
@@ -265,8 +266,8 @@ def _integer(name: Any) -> np.dtype[Any]:
 
 
 def _check_size(count: int) -> None:
-    if not 0 < count <= _LARGEST:
-        raise InputError(f"not the description of a space: {count} numbers, wanted 1 to {_LARGEST}")
+    if not 0 < count <= LARGEST:
+        raise InputError(f"not the description of a space: {count} numbers, wanted 1 to {LARGEST}")
 
 
 def _compact(bounds: Array) -> Any:
