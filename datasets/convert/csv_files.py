@@ -211,7 +211,7 @@ def _numbered(at: Mapping[str, int], name: str) -> list[str]:
     return [name] if name in at else list(takewhile(at.__contains__, (f"{name}_{n}" for n in count())))
 
 
-def _numbering(places: Places) -> Callable[[list[str]], str]:
+def _numbering(places: Places) -> Callable[[_Line], str]:
     """A function that names the episode of each line; it must be called on the lines in order."""
     if "episode" in places:
         number = places["episode"][0]
@@ -219,12 +219,12 @@ def _numbering(places: Places) -> Callable[[list[str]], str]:
     flags = [places[role][0] for role in FLAGS if role in places]
     episode, ended = 0, False
 
-    def name(line: list[str]) -> str:
+    def name(line: _Line) -> str:
         nonlocal episode, ended
         # A line without an action is the final observation of the episode before it.
         if ended and any(line[place] for place in places["action"]):
             episode, ended = episode + 1, False
-        ended |= any(_flag(line[place]) for place in flags)
+        ended |= any(_flag(line, place) for place in flags)
         return str(episode)
 
     return name
@@ -238,7 +238,7 @@ def _episode(what: str, lines: Iterator[_Line], places: Places, notes: Notes, *,
             f"{what} comes again in line {first.number}, after another one: sort the lines by episode, or give each "
             "episode of logs that were joined a number of its own"
         )
-    seed = int(first[places["seed"][0]] or -1) if "seed" in places else -1
+    seed = _whole(first, places["seed"][0]) if "seed" in places and first[places["seed"][0]] else -1
     lines, size = chain([first], lines), max(1, _FIELDS // len(first))
     parts = iter(lambda: list(islice(lines, size)), [])
     rows = (_rows(part, last, places, notes) for part, last in marked(parts))
@@ -255,11 +255,11 @@ def _rows(lines: Sequence[_Line], last: bool, places: Places, notes: Notes) -> R
     if "reward" in places:
         rows["rewards"] = _numbers(steps, places["reward"])[:, 0]
     flags = {role: places[role][0] for role in FLAGS if role in places}
-    early = sum(_is_set(line[place]) for place in flags.values() for line in steps[:-1])
+    early = sum(_is_set(line, place) for place in flags.values() for line in steps[:-1])
     notes["a flag in the middle of an episode is left out: the episode ends where its number changes"] += (
         early
     )
-    last_flags = {role: [_flag(line[place]) for line in steps[-1:]] for role, place in flags.items()}
+    last_flags = {role: [_flag(line, place) for line in steps[-1:]] for role, place in flags.items()}
     return rows | both_flags({role: np.array(flag, bool) for role, flag in last_flags.items()})
 
 
@@ -283,9 +283,13 @@ def _numbers(lines: Sequence[_Line], places: Sequence[int]) -> Array:
     except ValueError:
         pass
     line, place = next((line, place) for line in lines for place in places if not _is_finite(line[place]))
-    raise InputError(
-        f"line {line.number}, column {line.names[place]!r}: {line[place][:40]!r} is no finite number; correct it, or "
-        "drop the episode"
+    raise _wrong(line, place, "no finite number")
+
+
+def _wrong(line: _Line, place: int, what: str) -> InputError:
+    return InputError(
+        f"line {line.number}, column {line.names[place]!r}: {line[place][:40]!r} is {what}; correct it, or drop the "
+        "episode"
     )
 
 
@@ -300,20 +304,38 @@ def _taken(lines: Sequence[_Line], places: Sequence[int]) -> Array:
     """Actions (n, D); a single column of whole numbers holds discrete actions."""
     if len(places) > 1 or not all(line[places[0]].lstrip("-").isdecimal() for line in lines):
         return _numbers(lines, places)
-    return np.array([int(line[places[0]]) for line in lines], np.int64)[:, None]
+    return np.array([_whole(line, places[0]) for line in lines], np.int64)[:, None]
 
 
-def _is_set(text: str) -> bool:
+def _whole(line: _Line, place: int) -> int:
+    """A whole number of type int64. Raises InputError for anything else, with its line and column."""
+    try:
+        number = int(line[place])
+    except ValueError:
+        number = 1 << 63
+    if not -(1 << 63) <= number < 1 << 63:
+        raise _wrong(line, place, "no whole number that fits 64 bits")
+    return number
+
+
+def _is_set(line: _Line, place: int) -> bool:
     """True for a flag that is set; False also for a text that is no flag, such as NA."""
     try:
-        return _flag(text)
-    except ValueError:
+        return _flag(line, place)
+    except InputError:
         return False
 
 
-def _flag(text: str) -> bool:
-    """An empty field, or NaN as tables write it, is a flag that is not set."""
-    return text.lower() == "true" or (text.lower() not in ("", "nan", "false") and bool(float(text)))
+def _flag(line: _Line, place: int) -> bool:
+    """An empty field, or NaN as tables write it, is a flag that is not set. Raises InputError for a text that is no
+    flag, with its line and column."""
+    text = line[place].lower()
+    if text in ("true", "false", "nan", ""):
+        return text == "true"
+    try:
+        return bool(float(text))
+    except ValueError:
+        raise _wrong(line, place, "no flag; wanted true, false, 1 or 0") from None
 
 
 FORMAT = Format(found, read, write, losses, read_options=("columns",), write_options=())

@@ -332,3 +332,28 @@ def test_an_output_below_a_file_is_not_blamed_on_the_source(tmp_path: Path) -> N
     out = tmp_path / "file" / "demos.h5"
     with pytest.raises(InputError, match=f"^{out} can't be written: {out.parent} is a file, not a folder"):
         convert(tmp_path / "log.csv", out, env_id="Nowhere-v0", columns=COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("episode", "column", "text", "said"),
+    [
+        ("0", "seed", "x", "no whole number that fits 64 bits"),
+        ("0", "seed", str(2**63), "no whole number that fits 64 bits"),
+        ("0", "action", "10000000000000000000000", "no whole number that fits 64 bits"),
+        ("0", "action", "--1", "no whole number that fits 64 bits"),
+        ("0", "terminated", "yes", "no flag; wanted true, false, 1 or 0"),
+        ("", "terminated", "yes", "no flag; wanted true, false, 1 or 0"),
+    ],
+)
+def test_a_field_that_does_not_fit_its_column_is_named(
+    tmp_path: Path, episode: str, column: str, text: str, said: str
+) -> None:
+    """Without a column of episodes, flags are read while lines are told apart."""
+    fields = {"obs_0": "0.5", "action": "1", "terminated": "1", "seed": "7"} | {column: text}
+    fields |= {"episode": episode} if episode else {}
+    (tmp_path / "log.csv").write_text(f"{','.join(fields)}\n{','.join(fields.values())}\n")
+    with pytest.raises(InputError) as error:
+        convert(tmp_path / "log.csv", tmp_path / "demos.h5", env_id="Nowhere-v0")
+    assert f"line 2, column '{column}': '{text}' is {said}; correct it, or drop the episode" in str(
+        error.value
+    )
