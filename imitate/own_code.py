@@ -15,23 +15,26 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import gymnasium as gym  # takes a fifth of a second, which help does not have
+    from gymnasium import Env
 
 __all__ = ["code_of_env", "own_code"]
 
 
-def code_of_env(env: gym.Env[Any, Any]) -> str:
+def code_of_env(env: Env[Any, Any]) -> str:
     """A hash of the user's own code of an environment, as by `own_code`, and of how it is registered: its classes and
     wrappers, and the function that makes it. Empty if nothing there is the user's own."""
+    from gymnasium import Wrapper  # takes a fifth of a second, which help does not have
+
     layers: list[Any] = [env]
-    while layers[-1] is not env.unwrapped:
+    while isinstance(layers[-1], Wrapper):
         layers.append(layers[-1].env)
     objects: list[Any] = [each for layer in layers for each in type(layer).__mro__]
     registered = ""
     if (spec := env.spec) is not None:
-        module, colon, _ = str(spec.entry_point).partition(":")
-        objects.append(sys.modules.get(module) if colon else spec.entry_point)
-        registered = json.dumps([spec.kwargs, spec.max_episode_steps], sort_keys=True, default=_name)
+        entry = spec.entry_point
+        objects.append(sys.modules.get(entry.partition(":")[0]) if isinstance(entry, str) else entry)
+        given = (entry.args, entry.keywords) if isinstance(entry, functools.partial) else ()
+        registered = json.dumps([spec.kwargs, spec.max_episode_steps, given], sort_keys=True, default=_name)
     code = own_code(*objects)
     return hashlib.sha256(f"{code} {registered}".encode()).hexdigest() if code else ""
 
@@ -44,33 +47,28 @@ def own_code(*objects: Any) -> str:
     script that Python was started with, only the definitions that the objects use count: the rest of it may change.
     """
     script = sys.modules["__main__"]
-    waiting, used = [], set()
-    for each in objects:
-        while isinstance(each, functools.partial):
-            each = each.func
-        module = (
-            each if isinstance(each, ModuleType) else sys.modules.get(str(getattr(each, "__module__", None)))
-        )
-        if module is script and module is not each:
-            used.add(_name(each).partition(".")[0])
-        waiting.append(module)
-    done: dict[str, bytes] = {}
+    bare = [each.func if isinstance(each, functools.partial) else each for each in objects]
+    used = {_name(each).partition(".")[0] for each in bare if _module(each) is script}
+    waiting = [_module(each) for each in bare]
+    code: dict[str, bytes] = {}
     while waiting:
         module = waiting.pop()
-        file = None if module is None else _own_file(module)
-        if module is None or file is None or module.__name__ in done:
+        if module is None or module.__name__ in code or (file := _own_file(module)) is None:
             continue
-        content = file.read_bytes()
-        done[module.__name__] = content
+        code[module.__name__] = file.read_bytes()
         if file.suffix == ".py":
-            tree = ast.parse(content)
-            if module is script and used:
+            tree = ast.parse(code[module.__name__])
+            if module is script and script not in bare:
                 tree.body = _definitions(tree, used)
-                done[module.__name__] = ast.dump(tree).encode()
+                code[module.__name__] = ast.dump(tree).encode()
             waiting += map(sys.modules.get, _imported(tree, module))
-    # In the order of their hashes, as names differ between a script and a module.
-    hashes = sorted(hashlib.sha256(each).digest() for each in done.values())
+    # In the order of their hashes: folders and names of modules don't count.
+    hashes = sorted(hashlib.sha256(each).digest() for each in code.values())
     return hashlib.sha256(b"".join(hashes)).hexdigest() if hashes else ""
+
+
+def _module(of: Any) -> ModuleType | None:
+    return of if isinstance(of, ModuleType) else sys.modules.get(str(getattr(of, "__module__", None)))
 
 
 def _name(of: Any) -> str:
@@ -118,6 +116,8 @@ def _defined(statement: ast.stmt) -> set[str]:
     for node in ast.walk(statement):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             defined.add(node.name)
+        elif isinstance(node, ast.Lambda):
+            defined.add("<lambda>")
         elif isinstance(node, ast.alias):
             defined.add((node.asname or node.name).partition(".")[0])
         elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):

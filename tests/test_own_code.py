@@ -70,9 +70,22 @@ def test_the_function_that_makes_an_environment_counts(folder: Path, monkeypatch
 
     first = found("far_idle:make")
     assert first == found(made.make) != ""
-    assert len({first, found(lambda: made.make()), found(made.make, limit=8)}) == 3
+    partial = functools.partial(made.make, sutton_barto_reward=True)
+    assert len({first, found(lambda: made.make()), found(made.make, limit=8), found(partial)}) == 4
     (folder / "far_deep" / "__init__.py").write_text("# edited\n")
     assert found(made.make) != first
+
+
+class Adapter(gym.Env[Any, Any]):
+    """As around an environment of another library, which `unwrapped` gives."""
+
+    @property
+    def unwrapped(self) -> Any:
+        return object()
+
+
+def test_an_environment_may_say_that_another_one_is_below_it() -> None:
+    assert code_of_env(Adapter()) != ""
 
 
 SCRIPT = """
@@ -86,7 +99,7 @@ class Tank(CartPoleEnv):
     def step(self, action):
         obs, _, *rest = super().step(action)
         return obs, pay(), *rest
-gymnasium.register("Tank-v0", Tank, kwargs=dict(sutton_barto_reward={kwarg}))
+gymnasium.register("Tank-v0", lambda **named: Tank({lambda_arg}, **named), kwargs=dict(render_mode={kwarg}))
 budget = {budget}
 if __name__ == "__main__":
     print(code_of_env(gymnasium.make("Tank-v0")))
@@ -98,11 +111,11 @@ def test_of_the_script_itself_only_what_the_environment_uses_counts(tmp_path: Pa
     script = tmp_path / "study.py"
 
     def found(**edit: Any) -> str:
-        script.write_text(SCRIPT.format(**{"pay": 1, "kwarg": False, "budget": 10} | edit))
+        script.write_text(SCRIPT.format(**{"pay": 1, "lambda_arg": True, "kwarg": None, "budget": 10} | edit))
         return subprocess.run(
             [sys.executable, script], check=True, capture_output=True, text=True
         ).stdout.strip()
 
     first = found()
     assert first == found(budget=20) != ""
-    assert len({first, found(pay=2), found(kwarg=True)}) == 3
+    assert len({first, found(pay=2), found(lambda_arg=False), found(kwarg="'rgb_array'")}) == 4
