@@ -40,11 +40,12 @@ def code_of_env(env: Env[Any, Any]) -> str:
 
 
 def own_code(*objects: Any) -> str:
-    """A hash of the code of `objects`, which are classes, functions and modules: of their modules' files and all that
-    these import, in any order and wherever they lie. Empty if none of them is the user's own.
+    """A hash of the code of `objects`, which are classes, functions and modules: of the files of their modules and of
+    all that these import. Empty if none of them is the user's own.
 
     Installed packages, Python and `imitate` itself don't count, nor does code without a file, as in a notebook. Of the
-    script that Python was started with, only the definitions that the objects use count: the rest of it may change.
+    script that Python was started with, only the definitions that the objects use count: the rest of it may change. The
+    same code has the same hash in any folder.
     """
     script = sys.modules["__main__"]
     bare = [each.func if isinstance(each, functools.partial) else each for each in objects]
@@ -62,7 +63,7 @@ def own_code(*objects: Any) -> str:
                 tree.body = _definitions(tree, used)
                 code[module.__name__] = ast.dump(tree).encode()
             waiting += map(sys.modules.get, _imported(tree, module))
-    # In the order of their hashes: folders and names of modules don't count.
+    # In an order that doesn't depend on names.
     hashes = sorted(hashlib.sha256(each).digest() for each in code.values())
     return hashlib.sha256(b"".join(hashes)).hexdigest() if hashes else ""
 

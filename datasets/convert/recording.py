@@ -21,7 +21,7 @@ from imitate.datasets.storage.schema import DemoInfo
 from imitate.envs.answers import closing_env
 from imitate.envs.fields import LEAVES
 from imitate.envs.make import make_env
-from imitate.envs.spaces import LARGEST, Array, Space, lowest_actions
+from imitate.envs.spaces import MOST_NUMBERS, Array, Space, lowest_actions
 from imitate.envs.trust import bare_id
 from imitate.errors import InputError
 
@@ -238,10 +238,10 @@ def _as_wide_as(episodes: Iterator[Episode]) -> tuple[Space | None, Space]:
     observation = None if obs.names else wide(obs, first.obs.shape[1:])
     if actions.kind in "biu":
         least, most = min(int(np.min(low)), 0), int(np.max(high))
-        if most - least >= LARGEST:
+        if most - least >= MOST_NUMBERS:
             raise InputError(
-                f"actions are whole numbers from {least} to {most}, but a discrete space has at most {LARGEST}: write "
-                "amounts with a decimal point, such as 1.0"
+                f"actions are whole numbers from {least} to {most}, but a discrete space has at most {MOST_NUMBERS}: "
+                "write amounts with a decimal point, such as 1.0"
             )
         return observation, spaces.Discrete(most - least + 1, start=least)
     return observation, spaces.Box(low, high, dtype=actions)

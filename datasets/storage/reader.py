@@ -238,8 +238,9 @@ class DemoReader:
         return found
 
     def times(self, episodes: int = 0) -> Counter[int]:
-        """How often the collection has each seed of the file: in its episodes up to the last one that the file has, or
-        in its first `episodes` if these are more. Long collections have some seeds twice, as a seed has 31 bits."""
+        """The number of times that the collection has each seed of the file: in its episodes up to the last one that
+        the file has, or in its first `episodes` if these are more. Long collections have some seeds twice, as a seed
+        has 31 bits."""
         begun = self.begun()
         if self.info.seed is None or not begun:
             return Counter()

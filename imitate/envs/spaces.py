@@ -14,7 +14,7 @@ from imitate.envs.numbers import Array, Space, values_of
 from imitate.errors import InputError, one_line
 
 __all__ = [
-    "LARGEST",
+    "MOST_NUMBERS",
     "Array",
     "Space",
     "beyond",
@@ -32,7 +32,9 @@ __all__ = [
     "values_of",
 ]
 
-LARGEST = 1 << 22  # numbers in an observation, or discrete actions; four Atari frames have 28,224 numbers
+MOST_NUMBERS = (
+    1 << 22
+)  # numbers in an observation, or discrete actions; four Atari frames have 28,224 numbers
 _OBSERVATIONS = "Box, Discrete, MultiDiscrete, MultiBinary, or Dict or Tuple of these"
 _ACTIONS = "Discrete, MultiDiscrete, MultiBinary, Tuple of these, or Box"
 
@@ -266,8 +268,8 @@ def _integer(name: Any) -> np.dtype[Any]:
 
 
 def _check_size(count: int) -> None:
-    if not 0 < count <= LARGEST:
-        raise InputError(f"not the description of a space: {count} numbers, wanted 1 to {LARGEST}")
+    if not 0 < count <= MOST_NUMBERS:
+        raise InputError(f"not the description of a space: {count} numbers, wanted 1 to {MOST_NUMBERS}")
 
 
 def _compact(bounds: Array) -> Any:

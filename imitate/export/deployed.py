@@ -36,7 +36,7 @@ class Deployed(nn.Module):
 
     Its input are raw observations (B, *obs_shape); of a Dict, a dict of such tensors by key, `camera/left` in a Dict of
     a Dict, `0` in a Tuple. Its output are the environment's actions (B, *action_shape) in the type that
-    `ActorPolicy.act` gives them; in the place of uint16, uint32 and uint64 they are int64.
+    `ActorPolicy.act` gives them, but int64 for uint16, uint32 and uint64.
     """
 
     def __init__(self, policy: ActorPolicy) -> None:

@@ -43,7 +43,7 @@ def measured_references(comparison: Comparison, out: Path) -> References:
     if comparison.expert is not None:
         expert = expert_of(comparison)
         check_expert(expert, comparison.expert, comparison.env_id, comparison.env_kwargs)
-    made_from = " ".join(filter(None, [expert.made_from if expert else "", code]))
+    made_from = f"{expert.made_from if expert else ''} {code}".strip()
     key = digest(
         comparison.env_id, comparison.env_kwargs, comparison.episodes, comparison.curve_episodes,
         made_from, versions(),

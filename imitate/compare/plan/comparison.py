@@ -13,7 +13,7 @@ from typing import Any, Self
 import msgspec
 
 from imitate.algorithms import ALGORITHMS
-from imitate.compare.plan.learners import base, code, find, is_own
+from imitate.compare.plan.learners import base, code_of_learner, find, is_own
 from imitate.configs.shared import convert_fields
 from imitate.envs.make import resolve_env_id
 from imitate.envs.vec import MOST_ENVS
@@ -248,7 +248,7 @@ def jobs(comparison: Comparison, out: Path, episode_steps: float, made_from: str
                 recordings[use] = Job(f"demos:{control}", seed, use.parent, steps, use)
             key = digest(
                 common, name, overrides(comparison, name), comparison.num_envs, comparison.device,
-                comparison.curve_episodes, code(name), *(("closest",) if comparison.keep_closest else ()),
+                comparison.curve_episodes, code_of_learner(name), *(("closest",) if comparison.keep_closest else ()),
             )  # fmt: skip
             folder = out / "runs" / f"{file_name(name)}-seed{seed}-{key}"
             episodes = _shown(comparison, offline=algorithm.offline) if use == demos else None

@@ -15,7 +15,17 @@ from imitate.envs.trust import trust
 from imitate.errors import InputError, did_you_mean
 from imitate.own_code import own_code
 
-__all__ = ["BASELINES", "base", "baseline", "code", "find", "is_own", "summary", "title", "trust_learner"]
+__all__ = [
+    "BASELINES",
+    "base",
+    "baseline",
+    "code_of_learner",
+    "find",
+    "is_own",
+    "summary",
+    "title",
+    "trust_learner",
+]
 
 BASELINES = ("ppo", "a2c", "dqn", "sac", "td3", "ddpg", "tqc", "qrdqn", "trpo")
 """Algorithms of Stable-Baselines3 and sb3-contrib that can be `sb3:NAME`."""
@@ -79,7 +89,7 @@ def trust_learner(name: str) -> None:
         trust(base(name))
 
 
-def code(name: str) -> str:
+def code_of_learner(name: str) -> str:
     """A hash of the code of the user's own learner, since its results depend on it; empty for other learners, which
     have a version."""
     return own_code(algorithms.find(base(name)).learner) if is_own(name) else ""
