@@ -32,9 +32,8 @@ __all__ = [
     "values_of",
 ]
 
-MOST_NUMBERS = (
-    1 << 22
-)  # numbers in an observation, or discrete actions; four Atari frames have 28,224 numbers
+MOST_NUMBERS = 1 << 22
+"""Numbers in an observation, or discrete actions. Four Atari frames have 28,224 numbers."""
 _OBSERVATIONS = "Box, Discrete, MultiDiscrete, MultiBinary, or Dict or Tuple of these"
 _ACTIONS = "Discrete, MultiDiscrete, MultiBinary, Tuple of these, or Box"
 
