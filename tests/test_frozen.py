@@ -121,6 +121,7 @@ def measured(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> tupl
     return out, before
 
 
+@pytest.mark.slow
 def test_a_killed_measurement_goes_on_and_repeats_no_run(measured: tuple[Path, dict[str, bytes]]) -> None:
     out, before = measured
     assert before
@@ -128,6 +129,7 @@ def test_a_killed_measurement_goes_on_and_repeats_no_run(measured: tuple[Path, d
     assert record(out)["missing_runs"] == 0
 
 
+@pytest.mark.slow
 def test_the_record_has_every_episode_of_learner_and_teacher(
     measured: tuple[Path, dict[str, bytes]], repository: Path
 ) -> None:
@@ -149,6 +151,7 @@ def test_the_record_has_every_episode_of_learner_and_teacher(
     assert all(len(point["returns"]) == 2 for point in dagger["100"]["curve"])
 
 
+@pytest.mark.slow
 def test_a_failure_is_not_tried_again_and_a_committed_record_carries_the_measurement_to_another_machine(
     measured: tuple[Path, dict[str, bytes]], repository: Path, tmp_path: Path
 ) -> None:
@@ -188,6 +191,7 @@ def test_a_failure_is_not_tried_again_and_a_committed_record_carries_the_measure
         shutil.rmtree(committed.parent)
 
 
+@pytest.mark.slow
 def test_a_tree_with_changes_is_refused(measured: tuple[Path, dict[str, bytes]], repository: Path) -> None:
     out, _ = measured
     changed = out / "tree" / "imitate" / "imitators" / "bc.py"
@@ -202,6 +206,7 @@ def test_a_tree_with_changes_is_refused(measured: tuple[Path, dict[str, bytes]],
     assert "Traceback" not in said
 
 
+@pytest.mark.slow
 def test_changed_packages_are_refused(measured: tuple[Path, dict[str, bytes]], repository: Path) -> None:
     path = measured[0] / "versions.json"
     then = path.read_text("utf-8")

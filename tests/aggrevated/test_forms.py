@@ -39,7 +39,11 @@ DISCRETE: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", DISCRETE)
+def slow_if(name: str, *dear: str) -> Any:
+    return pytest.param(name, marks=pytest.mark.slow) if name in dear else name
+
+
+@pytest.mark.parametrize("name", [slow_if(name, "score", "notebook a", "notebook b") for name in DISCRETE])
 def test_every_form_names_discrete_observations(tmp_path: Path, name: str) -> None:
     estimator = {} if name[:8] in ("natural", "paper", "notebook") else {"estimator": name}
     base = {
@@ -63,7 +67,7 @@ CONTINUOUS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("estimator", CONTINUOUS)
+@pytest.mark.parametrize("estimator", [slow_if(name, "score") for name in CONTINUOUS])
 def test_every_form_names_continuous_observations(tmp_path: Path, estimator: Any) -> None:
     """Random actions get about -16 an episode."""
     base: dict[str, Any] = {

@@ -188,6 +188,7 @@ def test_without_guidance_reinforcement_is_plain_ppo(tmp_path: Path) -> None:
                     assert torch.equal(one, other)
 
 
+@pytest.mark.slow
 def test_ppo_begins_from_the_experts_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The expert loses 0.25 a step, 0.5 discounted by 1/2 each: its value is -0.25 / (1 - 0.5) = -0.5."""
     monkeypatch.setattr("imitate.aggrevated.loki.VALUE_UPDATES", 300)

@@ -40,7 +40,7 @@ def small(name: str, env_id: str = "CartPole-v1", **fields: Any) -> Comparison:
         ("sb3:ppo", "Acrobot-v1"),
         ("sb3:a2c", "CartPole-v1"),
         ("sb3:dqn", "CartPole-v1"),
-        ("sb3:tqc", "Pendulum-v1"),
+        pytest.param("sb3:tqc", "Pendulum-v1", marks=pytest.mark.slow),
     ],
 )
 def test_baselines_spend_the_budget_and_no_more(tmp_path: Path, name: str, env_id: str) -> None:

@@ -131,6 +131,7 @@ def test_leaving_by_ctrl_c_brings_back_what_was_done(tmp_path: Path) -> None:
     assert len(numbers) <= reached + 3  # Ctrl-C may come between a line and its checkpoint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["ray", "the system"])
 def test_the_mailbox_may_be_lost(tmp_path: Path, caplog: pytest.LogCaptureFixture, by: str) -> None:
     """Progress and files go on coming, and Ctrl-C is heard."""

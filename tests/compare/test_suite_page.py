@@ -59,6 +59,7 @@ LEARNERS = (
 )
 
 
+@pytest.mark.slow
 @needs_chromium
 @pytest.mark.usefixtures("undrawn")
 def test_a_browser_shows_ten_learners_of_a_suite(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def interrupt(path: Path, how: signal.Signals) -> int:
         return process.wait()
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_interrupted_and_resumed_is_as_if_it_had_not_been(tmp_path: Path, how: signal.Signals) -> None:
     path, whole = tmp_path / "demos.h5", tmp_path / "whole.h5"
     assert interrupt(path, how) == (-9 if how == signal.SIGKILL else 130)

@@ -163,7 +163,10 @@ def test_many_small_arrow_files_are_tried_in_one_child_process(
     ("env_id", "env_kwargs"),
     [
         ("ALE/Pong-v5", {"repeat_action_probability": 0.0}),
-        ("ALE/Pong-v5", {"repeat_action_probability": 0.0, "max_episode_steps": 7}),
+        pytest.param(
+            *("ALE/Pong-v5", {"repeat_action_probability": 0.0, "max_episode_steps": 7}),
+            marks=pytest.mark.slow,
+        ),
         ("imitate/BalancingPlate-v0", {"plate": "notebook"}),
         ("CartPole-v1", {"max_episode_steps": 7}),
         ("CartPole-v1", {"time_feature": True}),

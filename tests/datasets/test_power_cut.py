@@ -166,7 +166,7 @@ def still() -> tuple[DemoInfo, list[Trajectory]]:
     ]
 
 
-@pytest.mark.parametrize("made", [vectors, pixels, still])
+@pytest.mark.parametrize("made", [vectors, pytest.param(pixels, marks=pytest.mark.slow), still])
 def test_nothing_that_was_synced_is_lost(
     watched: Disk, made: Callable[[], tuple[DemoInfo, list[Trajectory]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

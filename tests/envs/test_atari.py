@@ -37,7 +37,7 @@ def same_start(env: gym.Env[Any, Any], count: int) -> Array:
     return np.asarray(obs)
 
 
-@pytest.mark.parametrize("env_id", [BREAKOUT, PONG])
+@pytest.mark.parametrize("env_id", [BREAKOUT, pytest.param(PONG, marks=pytest.mark.slow)])
 def test_a_game_is_to_the_byte_that_of_make_env(env_id: str) -> None:
     """So what is learned on one is evaluated on the same. Of Breakout whole games."""
     envs = make_vec(env_id, 2)
@@ -65,7 +65,7 @@ def test_a_game_is_to_the_byte_that_of_make_env(env_id: str) -> None:
     env.close()
 
 
-@pytest.mark.parametrize("env_id", [BREAKOUT, PONG])
+@pytest.mark.parametrize("env_id", [BREAKOUT, pytest.param(PONG, marks=pytest.mark.slow)])
 def test_sb3s_wrappers_see_the_same_game(env_id: str) -> None:
     """Frames, clipped rewards and ends of lives, with the parts of SB3's AtariWrapper. Not compared: what it does at
     resets, a no-op after a lost life, and FIRE and then RIGHT in extra steps where ours has FIRE in place of the

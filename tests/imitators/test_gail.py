@@ -211,7 +211,7 @@ SPECTRAL = {"spectral_norm": True, "activation": "relu"}
         pytest.param(
             *("continuous", 12_000, {"ppo": IDENTITY, "gradient_penalty": 0.1}), marks=pytest.mark.slow
         ),
-        ("continuous", 6_000, {"ppo": IDENTITY, "input_noise": 0.2}),
+        pytest.param("continuous", 6_000, {"ppo": IDENTITY, "input_noise": 0.2}, marks=pytest.mark.slow),
         pytest.param(
             *("continuous", 8_000, {"ppo": IDENTITY | {"log_std_init": -0.5}, "reward": "logit"}),
             marks=pytest.mark.slow,

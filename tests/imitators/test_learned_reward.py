@@ -33,11 +33,11 @@ NUMBER = spaces.Box(-1.0, 1.0, (1,), np.float32)
 FORCE = spaces.Box(-2.0, 2.0, (1,), np.float32)
 FEW = {"learning_starts": 4, "rounds_per_iteration": 3, "batch_size": 4, "hidden": (8,)}
 ROLLOUT = {"num_steps": 16}
-LEARNERS: list[tuple[str, str, dict[str, Any]]] = [
+LEARNERS: list[Any] = [
     ("gail", "Identity-v0", {"bc_updates": 2, "ppo": ROLLOUT}),
     ("gail", "ContinuousIdentity-v0", {"bc_updates": 2, "ppo": ROLLOUT, "spectral_norm": True}),
     ("gail", "ContinuousIdentity-v0", {"bc_updates": 2, "ppo": ROLLOUT, "reward": "airl"}),
-    ("dac", "ContinuousIdentity-v0", FEW),
+    pytest.param("dac", "ContinuousIdentity-v0", FEW, marks=pytest.mark.slow),
     ("dac", "ContinuousIdentity-v0", FEW | {"spectral_norm": True, "reward": "negative"}),
     ("gaifo", "ContinuousIdentity-v0", FEW),
 ]

@@ -97,6 +97,7 @@ def test_teachers_that_fall_at_once_teach_to_balance_for_long(tmp_path: Path) ->
     assert evaluate(student.policy, "CartPole-v1", episodes=20).mean > 100
 
 
+@pytest.mark.slow
 def test_with_continuous_actions_too(tmp_path: Path) -> None:
     teachers = [RIGHT_BELOW, RIGHT_ABOVE]
     fqe = FQEConfig(gamma=0.5, hidden=(64, 64))

@@ -71,6 +71,7 @@ def test_a_deviation_that_depends_on_the_state_is_left_behind() -> None:
     assert ppo.policy.log_std.tolist() == [-2.0]
 
 
+@pytest.mark.slow
 def test_a_squashed_policy_is_fitted_through_its_tanh() -> None:
     env = gym.make(ENV)
     given = ActorPolicy(env.observation_space, env.action_space, head="clipped", log_std_init=-1.0)

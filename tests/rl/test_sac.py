@@ -121,7 +121,12 @@ def test_quantiles_of_known_returns_are_learned() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["sac", pytest.param("sac with layer norm and dropout", marks=pytest.mark.slow), "tqc"]
+    "kind",
+    [
+        "sac",
+        pytest.param("sac with layer norm and dropout", marks=pytest.mark.slow),
+        pytest.param("tqc", marks=pytest.mark.slow),
+    ],
 )
 def test_the_identity_is_learned(kind: str) -> None:
     """The best return is 0, random actions make -17."""

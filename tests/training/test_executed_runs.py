@@ -120,7 +120,7 @@ def demos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("budget", [100, 1_000, 2_500])
+@pytest.mark.parametrize("budget", [100, 1_000, pytest.param(2_500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("algorithm", ODD)
 def test_a_budget_is_never_exceeded_and_spent_to_within_an_iteration(
     tmp_path: Path, demos: Path, algorithm: str, budget: int
@@ -145,7 +145,11 @@ def test_a_budget_is_never_exceeded_and_spent_to_within_an_iteration(
 
 
 @pytest.mark.parametrize(
-    "algorithm", [pytest.param(name, marks=[pytest.mark.slow] * (name in ("dagger", "ppo"))) for name in RUNS]
+    "algorithm",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name in ("dagger", "ppo", "reinforce")))
+        for name in RUNS
+    ],
 )
 def test_a_killed_and_resumed_run_ends_in_the_same_bytes(tmp_path: Path, algorithm: str) -> None:
     experiment = Experiment.create(algorithm, "CartPole-v1", **RUNS[algorithm])
