@@ -94,9 +94,10 @@ class LOKI:
         if self.ppo is None:
             policy = self._blank()
             self._distil(policy)
-            self.ppo, self.experts_value = self._reinforcement(policy)
-            if self.experts_value is not None:
-                self._warm_start(self.ppo, self.experts_value)
+            ppo, experts_value = self._reinforcement(policy)
+            if experts_value is not None:
+                self._warm_start(ppo, experts_value)
+            self.ppo, self.experts_value = ppo, experts_value  # not before: a fit that failed is made again
         return self._reinforce(self.ppo, limit)
 
     def _reinforce(self, ppo: PPO, limit: int) -> dict[str, float]:

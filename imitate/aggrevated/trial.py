@@ -123,8 +123,7 @@ class Trial:
         if pairs < LEAST_PAIRS or room < 4 * self.least_steps:
             return {}
         seeds = list(itertools.islice(episode_seeds(draw_seed(learner.seed, learner.iteration, 2)), pairs))
-        plays = [played(each.policy.act, sampler.envs, seeds, room // 3) for each in (learner.student, rival)]
-        sampler.env_steps += sum(int(rollout.steps.sum()) for rollout, _ in plays)
+        plays = [played(each.policy.act, sampler, seeds, room // 3) for each in (learner.student, rival)]
         both = paired(plays[0][1], plays[1][1], pairs)
         if both is not None and wins(both[1], both[0]):
             learner.student, learner.trusted = rival, False

@@ -37,7 +37,8 @@ class OnPolicyConfig:
     head: Head | None = None
     """Policy head; by default categorical for discrete and clipped Gaussian for continuous actions."""
     log_std_init: float = 0.0
-    """Log standard deviation of a Gaussian head at the start, in units of half the action range."""
+    """Log standard deviation of a Gaussian head at the start, in units of half the action range. A given policy
+    keeps its own."""
     std: Literal["learned", "fixed", "state"] = "learned"
     """Standard deviation of a Gaussian head: `learned` is a parameter, `fixed` stays at log_std_init, and `state` is an
     output of the network, which begins at log_std_init."""

@@ -24,7 +24,7 @@ class QDaggerConfig(DQNConfig):
     teacher_steps: int | None = None
     """Environment steps that the teacher plays at the start; by default a tenth of total_steps."""
     offline_updates: int = 5_000
-    """Gradient steps on the teacher's steps before the student acts."""
+    """Gradient steps on the teacher's steps before the student acts, in whole rounds of num_updates."""
     distill_coef: float = 1.0
     """Weight of the distillation loss at the start."""
     temperature: float = 0.3

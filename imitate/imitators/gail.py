@@ -138,8 +138,9 @@ class GAIL:
         environment steps.
         """
         if self.iteration == 0 and self.bc_config is not None:
-            config, self.bc_config = self.bc_config, None
-            return self._clone(config)
+            metrics = self._clone(self.bc_config)
+            self.bc_config = None  # not before: if the disk fails, the resumed run begins as a clone, too
+            return metrics
         count = getattr(self.config.learner_config, "rounds_per_iteration", 1)
         history = [self._round(left, progress) for left, progress in rounds(self, count, limit)]
         self.iteration += 1

@@ -9,8 +9,7 @@ import numpy as np
 
 from imitate.envs.spaces import Array
 from imitate.envs.stepping import as_taken
-from imitate.envs.vec import VecEnv
-from imitate.rl.rollout import Rollout, whole_episodes
+from imitate.rl.rollout import Rollout, Sampler, whole_episodes
 
 __all__ = ["LEAST_PAIRS", "lead", "paired", "played", "wins"]
 
@@ -23,9 +22,10 @@ _LEAD = 1.645
 
 
 def played(
-    act: Callable[[Array], Array], envs: VecEnv, seeds: Sequence[int], limit: int
+    act: Callable[[Array], Array], sampler: Sampler, seeds: Sequence[int], limit: int
 ) -> tuple[Rollout, dict[int, float]]:
-    """One episode for each seed, in all at most `limit` steps; `act` gives actions (N, *action_shape).
+    """One episode for each seed, in all at most `limit` steps, which the sampler counts; `act` gives actions
+    (N, *action_shape).
 
     Also the return of each episode that came to its end, by seed. Those that the limit cut, or that it left out, are
     not among them.
@@ -33,10 +33,10 @@ def played(
     playing: list[Array] = []  # (N,) seeds at each step
 
     def noting(obs: Array) -> Array:
-        playing.append(envs.seeds.copy())
+        playing.append(sampler.envs.seeds.copy())
         return act(obs)
 
-    rollout = whole_episodes(envs, as_taken(noting), seeds, limit)
+    rollout = whole_episodes(sampler.envs, as_taken(noting), seeds, limit, count=sampler.count)
     return rollout, {int(playing[t][n]): found for t, n, found, _ in rollout.whole()}
 
 

@@ -66,8 +66,7 @@ class REINFORCE(OnPolicy):
     def collect(self, limit: int | None = None) -> Rollout:
         """Whole episodes of the current policy; those unfinished after `limit` steps are truncated."""
         seeds = itertools.islice(episode_seeds(self.reseed()), self.config.num_episodes)
-        rollout = whole_episodes(self.sampler.envs, self.choose, seeds, limit)
-        self.sampler.env_steps += int(rollout.steps.sum())
+        rollout = whole_episodes(self.sampler.envs, self.choose, seeds, limit, count=self.sampler.count)
         self._ended = [(found, length) for *_, found, length in rollout.whole()]
         return rollout
 

@@ -39,6 +39,8 @@ def _shifted(obs: Array, after: Array) -> Array:
 
 
 def _stored(space: spaces.Space[Any]) -> Any:
+    if isinstance(space, spaces.Discrete):
+        return np.int64  # what torch gathers by
     return np.float32 if np.issubdtype(space.dtype, np.floating) else space.dtype
 
 

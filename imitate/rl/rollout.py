@@ -162,6 +162,10 @@ class Sampler:
         self._scores = Scores(self.envs)
         self._ended: list[Score] = []
 
+    def count(self, steps: int) -> None:
+        """So many steps were taken elsewhere (`whole_episodes`)."""
+        self.env_steps += steps
+
     def collect(self, choose: Chooser[Array], num_steps: int, limit: int | None = None) -> Rollout:
         """`num_steps` steps of every environment, or fewer so that all together take at most `limit`.
 
@@ -240,12 +244,18 @@ class Sampler:
 
 
 def whole_episodes(
-    envs: VecEnv, choose: Chooser[Array], seeds: Iterable[int], limit: int | None = None
+    envs: VecEnv,
+    choose: Chooser[Array],
+    seeds: Iterable[int],
+    limit: int | None = None,
+    *,
+    count: Callable[[int], None] | None = None,
 ) -> Rollout:
     """One whole episode per seed; `running` is False where an environment idles because no seed is left.
 
     The seeds fix which episodes are played, so short episodes are not over-represented. After `limit` steps in total,
-    unfinished episodes are cut (`truncated`) and no others begin.
+    unfinished episodes are cut (`truncated`) and no others begin. `count` hears how many steps each row takes, as it is
+    taken: an environment may fail later.
     """
     rows, running, end_obs = [], [], []
     most: float = math.inf if limit is None else limit
@@ -253,6 +263,8 @@ def whole_episodes(
         rows.append((obs, recorded, step.rewards, step.terminated, step.truncated))
         running.append(envs.running | step.terminated | step.truncated)
         end_obs.append(step.final_obs[ends])
+        if count is not None:
+            count(int(running[-1].sum()))
     if not rows:
         raise InputError(
             f"a limit of {limit} steps is less than one step of each of {envs.num_envs} environments"

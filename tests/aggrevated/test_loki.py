@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from imitate.aggrevated.guidance import Guidance
+from imitate.aggrevated.guidance import ExpertsValue, Guidance
 from imitate.aggrevated.loki import LOKI, LOKIConfig
 from imitate.datasets.evaluation import evaluate
 from imitate.datasets.storage.schema import DemoInfo
@@ -222,3 +222,24 @@ def test_settings_of_ppo_that_do_not_fit_are_refused_before_any_step(tmp_path: P
         pytest.raises(InputError, match="rpo_alpha moves the mean of a Gaussian"),
     ):
         LOKI(config, envs=envs, expert=lambda obs: obs.argmax(-1), store=store, seed=0)
+
+
+def test_a_warm_start_that_failed_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError("the disk is gone")
+
+    with learning(tmp_path / "store.h5", total_steps=2_000, guidance=1.0, aggrevated=SHORT) as learner:
+        while not learner.imitation.done:
+            learner.step()
+        with monkeypatch.context() as patched:
+            patched.setattr(ExpertsValue, "fit", fail)
+            with pytest.raises(OSError, match="the disk is gone"):
+                learner.step()
+        assert learner.experts_value is None
+        learner.load_state_dict(learner.state_dict())
+        made = learner._warm_start
+        begun: list[PPO] = []
+        monkeypatch.setattr(learner, "_warm_start", lambda ppo, value: (begun.append(ppo), made(ppo, value)))
+        for _ in range(2):
+            learner.step()
+        assert begun == [learner.ppo]

@@ -21,7 +21,7 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
 from imitate.nn.state import check_like
 from imitate.rl.paired import lead, paired, played, wins
-from imitate.rl.rollout import Rollout
+from imitate.rl.rollout import Rollout, Sampler
 
 FIELDS: dict[str, Any] = {"total_steps": 1_500, "iterations": 10, "updates_per_iteration": 30}
 
@@ -85,9 +85,10 @@ class Runner:
 def test_only_whole_episodes_have_a_return(limit: int, whole: list[int]) -> None:
     """Twelve episodes in four environments: 40, 120 and 120 steps."""
     policy: Any = Runner()
-    rollout, returns = played(policy.act, SyncVecEnv([Marathon] * 4), range(12), limit)
+    sampler = Sampler(SyncVecEnv([Marathon] * 4))
+    rollout, returns = played(policy.act, sampler, range(12), limit)
     assert returns == dict.fromkeys(whole, 3_000.0)
-    assert int(rollout.steps.sum()) <= limit
+    assert int(rollout.steps.sum()) == sampler.env_steps <= limit
 
 
 def test_a_small_lead_without_falls_does_not_win() -> None:

@@ -19,6 +19,7 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
+from imitate.imitators.bc import BC
 from imitate.imitators.gail import GAIL, GAILConfig
 from imitate.nn.stored_policy import load_policy
 from imitate.training.execute import execute
@@ -121,3 +122,19 @@ def test_a_clone_is_not_made_again(tmp_path: Path) -> None:
         second.load_state_dict(first.state_dict())
         second.step()
         assert second.env_steps > 0
+
+
+def test_a_clone_that_failed_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: BC) -> dict[str, float]:
+        raise OSError(f"no more than {self.updates} updates")
+
+    with DemoReader(named(tmp_path / "demos.h5", ENVS["discrete"])) as demos:
+        gail, later = learner(demos, bc_updates=5), learner(demos, bc_updates=5)
+        with monkeypatch.context() as patched:
+            patched.setattr(BC, "step", fail)
+            with pytest.raises(OSError, match="no more than 0 updates"):
+                gail.step()
+        later.load_state_dict(gail.state_dict())
+        for each in (gail, later):
+            assert "clone_loss" in each.step()
+            assert each.env_steps == 0

@@ -336,6 +336,21 @@ def test_it_acts_greedily_but_for_epsilon() -> None:
     np.testing.assert_allclose(np.bincount(actions) / 30_000, [0.1, 0.8, 0.1], atol=0.01)
 
 
+class Short(gym.Wrapper[Any, Any, Any, Any]):
+    """Its actions are of one byte."""
+
+    action_space = spaces.Discrete(2, dtype=np.int8)
+
+
+@pytest.mark.parametrize("options", [{}, {"dueling": True}])
+def test_actions_of_a_small_integer_type_are_learned_from(options: dict[str, Any]) -> None:
+    envs = SyncVecEnv([lambda: Short(make_env("CartPole-v1"))] * 2)
+    dqn = DQN(DQNConfig(num_steps=1, num_updates=1, learning_starts=20, **options), envs=envs, seed=0)
+    while not dqn.updates:
+        dqn.step()
+    assert dqn.policy.act(np.zeros((1, 4), np.float32)).dtype == np.int8
+
+
 def test_batches_are_drawn_in_parts() -> None:
     """A million updates a round would take gigabytes at once."""
     dqn, counts = learner(), list[int]()

@@ -10,6 +10,7 @@ from imitate import PPO, PPOConfig, evaluate
 from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
+from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.refit import refit, with_head
 
@@ -19,7 +20,8 @@ ENV = "ContinuousIdentity-v0"  # the best return of an episode is 0; always the 
 def saturated(bias: float = 12.0) -> ActorPolicy:
     """A squashed policy that plays its upper bound everywhere."""
     env = gym.make(ENV)
-    policy = ActorPolicy(env.observation_space, env.action_space, head="squashed", log_std_init=-1.0)
+    with seeded(0):
+        policy = ActorPolicy(env.observation_space, env.action_space, head="squashed", log_std_init=-1.0)
     torch.nn.init.zeros_(policy.output.weight)
     torch.nn.init.constant_(policy.output.bias, bias)
     return policy

@@ -135,6 +135,18 @@ def test_an_environment_that_raises_leaves_a_checkpoint(
         assert labels(out)[: len(before)] == before
 
 
+@pytest.mark.parametrize("algorithm", ["dqn", "a2c", "reinforce"])
+def test_steps_before_a_failure_are_of_the_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, algorithm: str
+) -> None:
+    monkeypatch.setattr(Falling, "when", 120)
+    wanted, out = experiment(algorithm, budget=200, eval_every=0), tmp_path / "run"
+    with pytest.raises(InputError, match="it fell"):
+        execute(wanted, out)
+    assert execute(wanted, out, resume=True)
+    assert 200 < Falling.steps <= 200 + 2  # the failed step of both environments is not counted
+
+
 def test_what_the_expert_answered_before_it_failed_is_kept_and_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

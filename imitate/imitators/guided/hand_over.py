@@ -187,8 +187,10 @@ class HandOver:
         experts = self.learner.experts
         for ask in experts.asks:
             before = self.env_steps
-            both = paired(self._returns(ask, seeds, share), own, len(seeds))
-            experts.queries += self.env_steps - before
+            try:
+                both = paired(self._returns(ask, seeds, share), own, len(seeds))
+            finally:
+                experts.queries += self.env_steps - before
             if both is None:
                 logger.warning("most episodes of the test were cut: returns in training decide")
                 behind = self._behind_in_training()
@@ -208,10 +210,7 @@ class HandOver:
 
     def _returns(self, act: Callable[[Array], Array], seeds: Sequence[int], limit: int) -> dict[int, float]:
         """The returns, by seed, of these whole episodes, in at most `limit` steps."""
-        sampler = self.learner.sampler
-        rollout, returns = played(act, sampler.envs, seeds, limit)
-        sampler.env_steps += int(rollout.steps.sum())
-        return returns
+        return played(act, self.learner.sampler, seeds, limit)[1]
 
     _FLAGS = ("tested", "takes_kept")
 

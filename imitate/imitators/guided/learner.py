@@ -150,10 +150,11 @@ class Guided(OffPolicy):
         self._told: list[Array] = []
         rollout = super().collect(limit)
         self.kept.score_episodes(rollout)
-        ahead = self.advice(rollout.last_obs)
-        # The next round begins where this one ended, unless an episode did.
-        self._ahead = None if rollout.done[-1].any() else ahead
-        ends = self.advice(rollout.end_obs) if len(rollout.ends) else ahead[:0]
+        # The next round begins where this one ended, except where an episode ended; and that state is an `end_obs`.
+        self._ahead = ahead = self.advice(rollout.last_obs)
+        last = ahead[rollout.done[-1]]
+        earlier = rollout.end_obs[: len(rollout.ends) - len(last)]
+        ends = np.concatenate([self.advice(earlier), last]) if len(earlier) else last
         return replace(
             rollout,
             obs=joined(rollout.obs, np.stack(self._told)),
@@ -169,8 +170,11 @@ class Guided(OffPolicy):
 
     def choose(self, obs: Array, begun: Array) -> tuple[Array, Array]:
         """A `Chooser`: an expert at first, then whose action the critics rate highest, then the student."""
-        advice = self.advice(obs) if self._ahead is None else self._ahead
-        self._ahead = None
+        advice, self._ahead = self._ahead, None
+        if advice is None:
+            advice = self.advice(obs)
+        elif begun.any():
+            advice[begun] = self.advice(obs[begun])
         self._told.append(advice)
         unit = self._chosen(obs, advice, begun)
         self.kept.note()
