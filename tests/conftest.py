@@ -6,6 +6,7 @@ import gc
 import importlib
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,13 @@ def in_this_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     """Files are checked in the test's own process, which is so large that a fork takes longer than many tests."""
     if request.node.get_closest_marker("forks") is None:
         monkeypatch.setattr("imitate.datasets.storage.contain.FORKS", False)
+
+
+@pytest.fixture(autouse=True)
+def same_weights() -> None:
+    """Networks that a test makes without a seed are the same whatever ran before it."""
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.manual_seed(0)
 
 
 @pytest.fixture
