@@ -163,7 +163,7 @@ class QDagger:
             if math.isnan(self.teacher_return):
                 logger.warning(
                     "no episode of the expert ended in its %d steps, so that its return is unknown and distillation "
-                    "fades with the run: give more --teacher-steps",
+                    "fades with the run: give it more steps, by a larger budget or `teacher_steps`",
                     self.env_steps,
                 )
         return metrics | {"distill_coef": weight}

@@ -135,12 +135,16 @@ def tune(
         return best
 
 
+def _log(out: Path) -> Path:
+    return out / "trials.log"
+
+
 def _study(out: Path) -> optuna.Study:
     """The search in the folder, or a new one. Raises InputError if its log is damaged."""
     import optuna
     from optuna.storages.journal import JournalFileBackend
 
-    log = out / "trials.log"
+    log = _log(out)
     # Of a process that was killed: Optuna would wait for its lock, and read no further than half a line.
     log.with_name("trials.log.lock").unlink(missing_ok=True)
     if log.exists():
@@ -263,7 +267,7 @@ class _Search:
 def _check_same(out: Path, search: _Search, fixed: Mapping[str, Any]) -> None:
     """Raise InputError if the folder holds another search, or something else."""
     path = out / "search.json"
-    if path.exists():
+    if path.exists() and any((out / "trials").glob("*")):
         before = read_json(path, _Search)
         same = before.run == json.loads(json.dumps(search.run))
         known, names = set(before.searched), set(search.searched)
@@ -273,7 +277,8 @@ def _check_same(out: Path, search: _Search, fixed: Mapping[str, Any]) -> None:
             raise InputError(
                 f"{out} holds a search with other settings: give the same ones, or another --out"
             )
-    elif any(not file.name.startswith(".") for file in out.iterdir()):
+    elif not path.exists() and any(not file.name.startswith(".") for file in out.iterdir()):
         raise InputError(f"{out} exists and holds no search: choose another --out")
     else:
+        _log(out).unlink(missing_ok=True)  # of a search whose input was refused before its first trial
         write_json(path, asdict(search))

@@ -23,6 +23,7 @@ from imitate.cli import main
 from imitate.training.experiment import Experiment
 from imitate.training.settings import make_config, over
 from imitate.tune.ranges import OneOf, nested, searched
+from imitate.tune.search import FIRST_SEED
 
 pytest.importorskip("optuna", reason="the extra tune is not installed")
 pytestmark = pytest.mark.usefixtures("in_a_folder")
@@ -227,6 +228,16 @@ def test_an_environment_that_is_not_here_is_not_tuned_on(capsys: pytest.CaptureF
     said = refused(capsys, *bc)
     assert "tuning plays Valve-v0, which is not installed here: install it, or name" in said
     assert "--env MODULE:Valve-v0" in said
+
+
+def test_a_refused_input_does_not_claim_the_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["collect", "CartPole-v1:ppo", "--episodes", "2", "--out", "demos.h5"]) == 0
+    assert main(["data", "convert", "demos.h5", "unknown.h5", "--no-actions"]) == 0
+    bc = ["tune", "bc", "--env", "CartPole-v1", "--max-updates", "5", "--trials", "1", "--out", "search"]
+    assert "without the actions that bc needs" in refused(capsys, *bc, "--demos", "unknown.h5")
+    assert main([*bc, "--demos", "demos.h5"]) == 0
+    assert drawn()[0]["seed"] == FIRST_SEED
+    assert "holds a search with other settings" in refused(capsys, *bc, "--demos", "unknown.h5")
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
