@@ -88,12 +88,13 @@ def collect(
     first = _first_seed(info, episodes, steps)
     out = Path(out)
     resume = resume and out.exists()
+    labelled = info.has_actions and (expert is not None or bool(info.noise))
     if resume:
         go_on(out)
         if is_complete(out, info, episodes=episodes, steps=steps, shard=shard):
             return DemoReader(out)
+        _check_labels(out, labelled)
     episodes, steps = _part(episodes, steps, shard)
-    labelled = expert is not None or bool(info.noise)
     writer = DemoWriter.resume(out) if resume else DemoWriter(out, info, expert_actions=labelled)
     unit = "episodes" if steps is None else "steps"
     with writer, tqdm(total=steps or episodes, unit=unit, disable=not progress, dynamic_ncols=True) as bar:
@@ -158,6 +159,17 @@ def _part(episodes: int | None, steps: int | None, shard: tuple[int, int]) -> tu
         None if episodes is None else len(range(number, episodes, shards)),
         None if steps is None else -(-steps // shards),
     )
+
+
+def _check_labels(out: Path, labelled: bool) -> None:
+    """Raise InputError unless the file has labels if this collection makes some."""
+    with DemoReader(out) as reader:
+        if reader.has_expert_actions != labelled:
+            has, wanted = ("labels", "without") if reader.has_expert_actions else ("no labels", "with")
+            raise InputError(
+                f"{out} has {has}, and would go on {wanted} an expert that labels: resume as it began or choose "
+                "another name"
+            )
 
 
 def check_same(out: Path, old: DemoInfo, new: DemoInfo) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import safetensors.torch
+from gymnasium import spaces
 from safetensors import SafetensorError
 from torch import Tensor
 
 from imitate.envs.fields import as_fields
-from imitate.envs.spaces import space_from_json, space_to_json
+from imitate.envs.spaces import Space, space_from_json, space_to_json
 from imitate.errors import InputError, one_line
 from imitate.experts.placing import Agent
 from imitate.experts.sb3.archive import SB3_ALGORITHMS, make_spec
@@ -99,6 +101,7 @@ def write_folder(
             if name not in ("algorithm", "observation_space", "action_space", "columns")
         },
         "observation_space": observation_space,
+        "keys": list(spec.observation_space) if isinstance(spec.observation_space, spaces.Dict) else [],
         "action_space": action_space,
         "normalisation": None if normalisation is None else normalisation.to_json(),
         "sha256": hashlib.sha256(weights).hexdigest(),
@@ -179,6 +182,7 @@ class _Description:
     action_space: dict[str, Any]
     normalisation: dict[str, Any] | None
     sha256: Text
+    keys: list[Text] = field(default_factory=list)  # of a Dict, in the order of the networks' inputs
     gamma: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
     measured: dict[str, float] | None = None
     training: dict[str, Any] = field(default_factory=dict)
@@ -211,7 +215,7 @@ def read_folder(folder: Path) -> StoredExpert:
         env_kwargs=description.env_kwargs,
         spec=PolicySpec(
             description.algorithm,
-            space_from_json(description.observation_space),
+            _in_order(folder, space_from_json(description.observation_space), description.keys),
             space_from_json(description.action_space),
             **vars(policy),
         ),
@@ -223,6 +227,15 @@ def read_folder(folder: Path) -> StoredExpert:
         sha256=sha256,
         origin=description.origin,
     )
+
+
+def _in_order(folder: Path, space: Space, keys: list[str]) -> Space:
+    """The parts of a Dict in the order of these keys; without keys, as it is."""
+    if not keys:
+        return space
+    if not isinstance(space, spaces.Dict) or sorted(keys) != sorted(space):
+        raise InputError(f"expert.json in {folder} has the keys {keys}, but observations are {space}")
+    return spaces.Dict(OrderedDict((key, space[key]) for key in keys))
 
 
 def _read_tensors(folder: Path, weights: bytes) -> Mapping[str, Tensor]:

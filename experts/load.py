@@ -215,7 +215,8 @@ class _Run:
     def oracle(self, policy: ActorPolicy) -> QOracle | None:
         """Its values of the environment's own rewards, or None if it has none."""
         base = self.algorithm.partition(":")[0]
-        if base not in _VALUING or self.clip_rewards or self.reward is not None:
+        clipped = self.clip_rewards or self.hyperparameters.get("least_reward") is not None
+        if base not in _VALUING or clipped or self.reward is not None:
             return None
         if policy.critic is not None:
             return PolicyOracle(policy)

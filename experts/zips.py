@@ -15,6 +15,7 @@ from torch import Tensor
 
 from imitate.envs.make import resolve_env_id
 from imitate.envs.seeds import TEST_SEED
+from imitate.envs.spaces import beyond
 from imitate.errors import InputError
 from imitate.experts.expert import Expert
 from imitate.experts.measure import measure
@@ -127,6 +128,8 @@ def _build(agent: Agent, found: Found, asked: Asked, place: Place) -> Expert:
     if asked.env_id in (None, found.env_id, place.current) or place.env_id == _registered(place.current):
         published, std = published_of(policy.algorithm, found.env_id or asked.env_id or "", found, asked.spec)
     observation_space, action_space = place.env or place.adapted
+    if beyond(place.trained[1], action_space):
+        action_space = place.trained[1]  # to which it scales; `asking` clips to the environment's
     return Expert(
         env_id=place.env_id,
         env_kwargs=place.env_kwargs,

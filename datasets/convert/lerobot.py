@@ -138,6 +138,7 @@ class _Rows:
         self, path: Path, features: Mapping[str, Any], observed: _Observed, fps: float, notes: Notes
     ) -> None:
         self._path, self._features, self._observed, self._fps = path, features, observed, fps
+        self._notes = notes
         self._videos = [key for key in observed.parts if features[key]["dtype"] == "video"]
         wanted = (*observed.parts, "action", *_OTHERS.values())
         self._columns = [name for name in wanted if name in features and name not in self._videos]
@@ -154,13 +155,21 @@ class _Rows:
         episodes = groupby(self._steps(), key=lambda part: part[0])
         final = _Final(self._path if self._observed.whole else None, rows_within(self._step_bytes))
         self._opened: dict[str, tuple[Path, Iterator[tuple[float, Array]]]] = {}
-        for number in range(len(table["length"])):
-            _, parts = next(episodes, (None, iter(())))
-            last = final.take(number)
+        for number, index in enumerate(table["episode_index"].tolist()):
+            last, parts = final.take(index), self._parts(episodes, index)
             episode = {name: rows[number] for name, rows in table.items()}
             about = {"task": episode["task"]} if episode["task"] else {}
             about |= {} if last is None else {"seed": last[1]}
             yield self._episode(parts, episode, last), about
+        self._parts(episodes, None)
+
+    def _parts(self, episodes: Iterator[tuple[int, Iterator[Any]]], index: int | None) -> Iterator[Any]:
+        """The blocks of the episode with this index, after those that meta/episodes lacks; none if the data lack it."""
+        for found, parts in episodes:
+            if found == index:
+                return parts
+            self._notes["data of episodes that meta/episodes lacks are left out"] += 1
+        return iter(())
 
     def _episode(self, parts: Iterator[Any], episode: Mapping[str, Any], final: Any) -> Iterator[Rows]:
         taken, length = 0, int(episode["length"])

@@ -183,12 +183,16 @@ def _clipped(actions: Array, space: spaces.Box, notes: Notes) -> Array:
 
 
 def typed(array: Array, space: Space, what: str, notes: Notes, *, decimal: bool = False) -> Array:
-    """The rows in the space's type; a column (n, 1) is also n single numbers. `decimal` is as in `Recording`.
+    """The rows in the space's type; a column (n, 1) is also n single numbers, and the reverse.
+
+    `decimal` is as in `Recording`.
 
     Raises InputError if they do not fit the space.
     """
     if isinstance(space, LEAVES) and space.shape == () and array.shape[1:] == (1,):
         array = array[:, 0]
+    elif space.shape == (1,) and array.ndim == 1:
+        array = array[:, None]
     if array.shape[1:] != space.shape:
         raise InputError(f"{what} have shape {array.shape[1:]}, wanted {space.shape} as in {space}")
     if array.dtype == space.dtype:

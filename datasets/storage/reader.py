@@ -215,7 +215,8 @@ class DemoReader:
         if count is None or self.info.seed is None:
             return np.arange(len(self) if count is None else count)
         begun = self.begun()
-        order = np.argsort([begun.get(int(seed), math.inf) for seed in self.table["seed"]], kind="stable")
+        numbers = [begun.get(max(seed, ~seed), math.inf) for seed in self.table["seed"].tolist()]
+        order = np.argsort(numbers, kind="stable")
         return np.sort(order[:count])
 
     def begun(self, seed: int | None = None) -> dict[int, int]:

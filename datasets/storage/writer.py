@@ -182,7 +182,9 @@ class DemoWriter:
         Raises InputError if it does not fit the file's spaces, does not say how it ended, the writer is closed, or the
         disk is full; what had been flushed is kept.
         """
-        rows = self._rows(trajectory)
+        rows = {
+            name: array.copy() for name, array in self._rows(trajectory).items()
+        }  # the caller's may change
         rows["episodes"] = episode_row(trajectory, len(trajectory), total_of(rows["rewards"]))
         self._pending_texts.append(self._heap.encoded(trajectory.info))
         self._pending.append(rows)

@@ -106,3 +106,18 @@ def test_resuming_something_else_is_refused(tmp_path: Path, changed: dict[str, A
     with pytest.raises(InputError, match="exists already"):
         collect(Cycling(), envs, path, info_of(envs, seed=1), episodes=9)
     assert path.read_bytes() == before
+
+
+def test_labels_are_not_mixed_with_actions(tmp_path: Path) -> None:
+    path = tmp_path / "demos.h5"
+    envs = counting_envs(2)
+    info = info_of(envs, seed=1)
+    collect(Cycling(), envs, path, info, episodes=3, expert=Cycling()).close()
+    collect(Cycling(), envs, path, info, episodes=3, resume=True).close()  # nothing is lacking
+    with pytest.raises(InputError, match="has labels, and would go on without an expert that labels"):
+        collect(Cycling(), envs, path, info, episodes=5, resume=True)
+    collect(Cycling(), envs, path, info, episodes=5, expert=Cycling(), resume=True).close()
+    without = tmp_path / "without.h5"
+    collect(Cycling(), envs, without, info, episodes=3).close()
+    with pytest.raises(InputError, match="has no labels, and would go on with an expert that labels"):
+        collect(Cycling(), envs, without, info, episodes=5, expert=Cycling(), resume=True)

@@ -299,3 +299,32 @@ def test_parts_that_would_have_one_name_are_refused() -> None:
     nested = gym.spaces.Dict({"a": gym.spaces.Dict({"b": box}), "a.b": box})
     with pytest.raises(InputError, match="two observations have one name"):
         features_of_space(as_fields(nested))
+
+
+def test_lerobots_episodes_are_matched_by_their_index(tmp_path: Path) -> None:
+    """All are equally long, and meta/episodes lacks those of index 1 and 3."""
+    from pyarrow import parquet
+
+    played = recording(UNIT, lengths=(3, 3, 3, 3))
+    folder = tmp_path / "b"
+    convert(write(tmp_path / "a.h5", UNIT, played), folder, format="lerobot")
+    for extra in ("imitate.json", "imitate_final.parquet"):
+        (folder / "meta" / extra).unlink()
+    (file,) = (folder / "meta" / "episodes").rglob("*.parquet")
+    table = parquet.read_table(file)
+    parquet.write_table(table.filter(table["episode_index"].to_numpy() % 2 == 0), file)
+    converted = convert(folder, tmp_path / "c.h5", env_id="Nowhere-v0")
+    assert "data of episodes that meta/episodes lacks are left out (2)" in converted.notes
+    with DemoReader(tmp_path / "c.h5") as demos:
+        assert [each.actions[:2].tolist() for each in demos] == [
+            played[index].actions[:2].tolist() for index in (0, 2)
+        ]
+
+
+def test_single_numbers_are_actions_of_shape_1(tmp_path: Path) -> None:
+    actions = np.linspace(-1, 1, 10)
+    np.savez(tmp_path / "a.npz", obs=np.ones((12, 3)), actions=actions, lengths=[5, 5])
+    for env_id in ("Nowhere-v0", "Pendulum-v1"):
+        convert(tmp_path / "a.npz", tmp_path / f"{env_id}.h5", env_id=env_id)
+        with DemoReader(tmp_path / f"{env_id}.h5") as demos:
+            assert demos[1].actions.ravel().tolist() == pytest.approx(actions[5:].tolist())

@@ -185,6 +185,7 @@ def test_a_sac_run_is_an_expert_with_a_critic(tmp_path: Path) -> None:
         {},
         {"reward": "runs/gail"},
         {"clip_rewards": True},
+        {"hyperparameters": {"gamma": 0.9, "hidden": [64, 64], "least_reward": -1.0}},
         {"algorithm": "sqil"},
         {"hyperparameters": {"gamma": "0.9"}},
         {"hyperparameters": {"gamma": 2.0}},

@@ -12,11 +12,13 @@ import pytest
 import sb3_contrib
 import stable_baselines3 as sb3
 import torch
+from gymnasium import spaces
 from numpy.testing import assert_array_equal
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 from zoo_entries import CARTPOLE, zoo_entry
 
 from imitate.cli import main
+from imitate.datasets.evaluation import evaluate
 from imitate.envs.spaces import random_observations
 from imitate.errors import InputError
 from imitate.experts import load_expert
@@ -203,3 +205,55 @@ def test_a_damaged_origin_is_one_line(
     for config in ({"env_wrapper": [[{}]], "normalize": 3}, {"env_wrapper": {"a": 1}, "frame_stack": []}):
         path.write_text(json.dumps(whole | {"origin": {"source": "", "sha256": "", "config": config}}))
         load_expert(tmp_path / "a")
+
+
+class Goals(gym.Env[Any, Any]):
+    """Three steps of random observations, whose parts are not in the order of the alphabet."""
+
+    observation_space = spaces.Dict([("state", spaces.Box(-1, 1, (2,))), ("goal", spaces.Box(-1, 1, (3,)))])
+
+    def __init__(self, reach: float = 1.0) -> None:
+        self.action_space = spaces.Box(-reach, reach, (1,))
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:  # noqa: ARG002
+        super().reset(seed=seed)
+        self.steps = 0
+        return self.observation_space.sample(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        return self.observation_space.sample(), float(abs(action[0])), self.steps == 3, False, {}
+
+
+gym.register("Goals-v0", Goals)
+gym.register("NearGoals-v0", Goals, kwargs={"reach": 0.1})
+
+
+@pytest.fixture
+def goals(tmp_path: Path) -> sb3.PPO:
+    """An agent that always does its largest action, saved as goals.zip."""
+    model = sb3.PPO("MultiInputPolicy", DummyVecEnv([Goals]), n_steps=8, batch_size=8, device="cpu", seed=0)
+    torch.nn.init.constant_(model.policy.action_net.bias, 3.0)
+    model.save(tmp_path / "goals.zip")
+    return model
+
+
+def test_the_parts_of_a_dict_keep_their_order(goals: sb3.PPO, tmp_path: Path) -> None:
+    torch.nn.init.zeros_(goals.policy.action_net.bias)
+    torch.nn.init.normal_(goals.policy.action_net.weight)
+    goals.save(tmp_path / "goals.zip")
+    convert(str(tmp_path / "goals.zip"), tmp_path / "folder", env_id="Goals-v0")
+    rng = np.random.default_rng(0)
+    obs = {"state": rng.random((5, 2), np.float32), "goal": rng.random((5, 3), np.float32)}
+    wanted = goals.predict(obs, deterministic=True)[0]
+    np.testing.assert_allclose(load_expert(tmp_path / "folder").act(obs), wanted, atol=1e-6)
+    description = json.loads((tmp_path / "folder" / "expert.json").read_text("utf-8"))
+    (tmp_path / "folder" / "expert.json").write_text(json.dumps(description | {"keys": ["goal"]}), "utf-8")
+    with pytest.raises(InputError, match=r"has the keys \['goal'\]"):
+        load_expert(tmp_path / "folder")
+
+
+@pytest.mark.usefixtures("goals")
+def test_an_agent_of_wider_bounds_is_clipped(tmp_path: Path) -> None:
+    expert = load_expert(tmp_path / "goals.zip", env_id="NearGoals-v0")
+    assert evaluate(expert, "NearGoals-v0", episodes=2).returns.tolist() == pytest.approx([0.3, 0.3])

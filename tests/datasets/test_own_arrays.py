@@ -1,0 +1,35 @@
+"""What users hand over in Python: arrays that they use again, and files of parts of episodes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from recordings import INFO, trajectory
+
+from imitate.datasets import DemoReader, DemoWriter, episode_seeds
+
+
+def test_arrays_may_be_used_again(tmp_path: Path) -> None:
+    """Episodes wait in memory after the first flush."""
+    episode = trajectory(3, 0)
+    with DemoWriter(tmp_path / "demos.h5", INFO) as writer:
+        for number in range(5):
+            for array in (episode.obs, episode.actions, episode.rewards):
+                array[:] = number % 2
+            writer.append(episode)
+    with DemoReader(tmp_path / "demos.h5") as demos:
+        for name in ("obs", "actions", "rewards"):
+            assert [getattr(each, name).flat[0] for each in demos] == [0, 1, 0, 1, 0]
+
+
+def test_parts_of_episodes_count_among_those_that_began_first(tmp_path: Path) -> None:
+    """-1 - s is the seed of a part that begins later than the episode of seed s."""
+    first, second, third = (seed for seed, _ in zip(episode_seeds(0), range(3), strict=False))
+    with DemoWriter(tmp_path / "demos.h5", replace(INFO, seed=0)) as writer:
+        for seed in (third, -1 - second, -1 - first):
+            writer.append(trajectory(3, info={"seed": seed}))
+    with DemoReader(tmp_path / "demos.h5") as demos:
+        assert np.array_equal(demos.first(2), [1, 2])
+        assert demos.begun() == {first: 0, second: 1, third: 2}
