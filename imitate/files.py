@@ -366,8 +366,8 @@ def _of_64_bits(digits: str) -> int:
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that results depend on; stored with every artefact."""
     packages = (
-        "imitate-rl", "torch", "gymnasium", "numpy", "h5py", "stable-baselines3",
-        "ale-py", "mujoco", "pybullet", "box2d", "envpool",
+        "imitate-rl", "torch", "gymnasium", "numpy", "h5py", "stable-baselines3", "sb3-contrib",
+        "ale-py", "mujoco", "pybullet", "box2d", "envpool", "pybullet-envs-gymnasium", "gymnasium-robotics",
     )  # fmt: skip
     return {"python": platform.python_version()} | {
         name: version for name in packages if (version := _version(name)) is not None

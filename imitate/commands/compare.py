@@ -184,6 +184,11 @@ def _wanted(file: str | None, out: Path, given: dict[str, Any], add: tuple[str, 
             if name in given:
                 option = dashed({"env_id": "env"}.get(name, name))
                 raise InputError(f"a suite has its own environments and experts: leave out {option}")
+        numbers = {part.demo_episodes for part in suite.parts.values()}
+        if "demo_episodes" in given and len(numbers) > 1:
+            raise InputError(
+                "the suite compares several numbers of demonstrations: leave out --demo-episodes"
+            )
         return suite.changed(add, **given)
     for name, value in base.items():
         if isinstance(value, list) and any(isinstance(each, dict) for each in value):

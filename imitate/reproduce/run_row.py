@@ -11,7 +11,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from imitate.errors import InputError
 from imitate.experts.sources import zoo_folders
+from imitate.files import versions, write_json
 from imitate.training.log import validations
 
 __all__ = ["run_seed"]
@@ -22,9 +24,11 @@ def run_seed(commands: list[str], folder: Path) -> dict[str, Any]:
     episodes.
 
     The last command measures. Seconds are those of the others, if there are any. What an interrupted call has left in
-    `folder` is gone on with. Raises CalledProcessError if a command fails.
+    `folder` is gone on with. Raises CalledProcessError if a command fails, and InputError if what `folder` holds is of
+    other commands or versions.
     """
     *training, measure = commands
+    _claim(folder, {"commands": commands, "versions": versions()})
     begin, cpu_begin = time.monotonic(), _cpu_seconds()
     for command in training or [measure]:
         left = _left_of(command, folder)
@@ -42,6 +46,18 @@ def run_seed(commands: list[str], folder: Path) -> dict[str, Any]:
         found |= {"config": learned["hyperparameters"], "env_steps": learned["steps"]}
     result: dict[str, Any] = json.loads(_output(measure, folder) if training else output)
     return found | result
+
+
+def _claim(folder: Path, seed: dict[str, Any]) -> None:
+    """Note what is run in the folder. Raises InputError if it holds something else."""
+    note = folder / "seed.json"
+    if note.exists():
+        if _json(note) != seed:
+            raise InputError(f"{folder} is of other commands or versions: choose another --out")
+    elif folder.is_dir() and any(folder.iterdir()):
+        raise InputError(f"{folder} holds something else: choose another --out")
+    else:
+        write_json(note, seed)
 
 
 def _left_of(command: str, folder: Path) -> str | None:

@@ -92,13 +92,22 @@ def check_folder(out: Path, *, resume: bool) -> None:
 
 
 def as_begun(experiment: Experiment, out: Path) -> Experiment:
-    """The experiment with the hyperparameters and environments that the run in `out` began with, if there is one: a
-    preset may be another since."""
+    """The experiment with the hyperparameters, environments and demonstrations that the run in `out` began with, if
+    there is one: a preset may be another since, and other learners may have asked for more episodes."""
     if not (out / "config.json").exists():
         return experiment
     begun = Experiment.read(out / "config.json")
     steps = {name: n for name, n in experiment.hyperparameters.items() if name == "total_steps"}
-    kept = ("num_envs", "episodic_life", "clip_rewards", "eval_every", "eval_episodes", "validate_by")
+    kept: tuple[str, ...] = (
+        "num_envs",
+        "episodic_life",
+        "clip_rewards",
+        "eval_every",
+        "eval_episodes",
+        "validate_by",
+    )
+    if begun.demos is not None and Path(begun.demos).exists():
+        kept = (*kept, "demos", "demo_episodes")
     return replace(
         experiment,
         hyperparameters=begun.hyperparameters | steps,

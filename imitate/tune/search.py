@@ -191,7 +191,7 @@ def _returned(trial: optuna.Trial, run: Experiment, folder: Path, experts: Seque
         told = len(rows)
 
     try:
-        if not execute(run, folder, experts=experts, progress=report):
+        if not execute(run, folder, experts=experts, progress=report, go_on="imitate tune ..."):
             raise KeyboardInterrupt
     except InputError as error:
         if not isinstance(error.__cause__, FloatingPointError):

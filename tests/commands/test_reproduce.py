@@ -15,6 +15,7 @@ import pytest
 
 import imitate.commands.reproduce as module
 from imitate.cli import main
+from imitate.errors import InputError
 from imitate.reproduce.experiments import read_experiments
 from imitate.reproduce.rows import Row
 from imitate.reproduce.run_row import run_seed
@@ -106,6 +107,14 @@ def test_an_interrupted_row_goes_on_in_its_folder(tmp_path: Path, monkeypatch: p
     (tmp_path / "run" / "finished.json").unlink()  # as if it was killed before
     assert run_seed(row.commands(7), tmp_path)["returns"] == whole["returns"]
     assert (tmp_path / "run" / "finished.json").exists()
+    with pytest.raises(InputError, match="is of other commands or versions: choose another --out"):
+        run_seed(row.commands(8), tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr("imitate.reproduce.run_row.versions", dict)
+        with pytest.raises(InputError, match="is of other commands or versions"):
+            run_seed(row.commands(7), tmp_path)
+    with pytest.raises(InputError, match="holds something else"):
+        run_seed(row.commands(7), tmp_path / "run")
 
 
 def test_a_relative_zoo_is_found_from_a_rows_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

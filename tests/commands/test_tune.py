@@ -64,6 +64,18 @@ class Lasting(Identity):
 gym.register("Lasting-v0", entry_point=Lasting, kwargs={"continuous": True})
 
 
+class Failing(Identity):
+    """Raises in its third step."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        if self._steps == 2:
+            raise ConnectionError("no robot")
+        return super().step(action)
+
+
+gym.register("Failing-v0", entry_point=Failing, kwargs={"continuous": True})
+
+
 @pytest.fixture(scope="module")
 def searched_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a search of one trial."""
@@ -228,6 +240,11 @@ def test_an_environment_that_is_not_here_is_not_tuned_on(capsys: pytest.CaptureF
     said = refused(capsys, *bc)
     assert "tuning plays Valve-v0, which is not installed here: install it, or name" in said
     assert "--env MODULE:Valve-v0" in said
+
+
+def test_a_failed_trial_is_not_gone_on_with_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    failing = [word if word != "ContinuousIdentity-v0" else "Failing-v0" for word in FEW]
+    assert "are kept: go on with `imitate tune ...`" in refused(capsys, *failing, "--trials", "1")
 
 
 def test_a_refused_input_does_not_claim_the_folder(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,8 +8,10 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
+from conftest import Identity
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from imitate.cli import main
@@ -332,3 +334,22 @@ def test_a_baseline_has_finite_hyperparameters_and_schedules_as_words(tmp_path: 
     numbers = [value for value in found.hyperparameters.values() if isinstance(value, float)]
     assert np.isfinite(numbers).all()
     assert found.hyperparameters["clip_range"] == "lin_0.2"  # a schedule is a word, as in the zoo
+
+
+class Failing(Identity):
+    """Raises in its third step."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        if self._steps == 2:
+            raise ConnectionError("no robot")
+        return super().step(action)
+
+
+gym.register("FailingLearner-v0", entry_point=Failing)
+
+
+def test_a_failed_run_goes_on_by_the_comparison(tmp_path: Path) -> None:
+    """`train --resume` would leave no points of its curve."""
+    wanted = small("ppo", "FailingLearner-v0")
+    with pytest.raises(InputError, match=r"are kept: go on with `imitate compare \.\.\.`"):
+        training(wanted, job_of(wanted, tmp_path)).execute(tmp_path / "run", lambda _: None)

@@ -312,6 +312,8 @@ def test_one_environment_is_no_plural(tmp_path: Path) -> None:
 def test_environments_of_a_suite_are_not_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "classic", "--expert", "random", "--out", str(tmp_path / "out")]) == 2
     assert "a suite has its own environments and experts: leave out --expert" in capsys.readouterr().err
+    assert main(["compare", "few-demos", "--demo-episodes", "3", "--list"]) == 2
+    assert "several numbers of demonstrations: leave out --demo-episodes" in capsys.readouterr().err
 
 
 def test_a_suite_of_your_own_environments_is_allowed_by_name(

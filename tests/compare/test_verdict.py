@@ -17,6 +17,7 @@ from imitate.compare.statistics.finished_runs import read_outcome
 from imitate.compare.statistics.intervals import difference, holm
 from imitate.compare.statistics.job_results import Point, Result
 from imitate.compare.statistics.verdict import answer, warnings
+from imitate.files import write_json
 
 
 def test_pairs_are_paired_and_corrected(tmp_path: Path) -> None:
@@ -64,6 +65,16 @@ def test_the_answer_claims_no_more_than_the_numbers(
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_there_is_no_verdict_on_the_runs_that_survived(tmp_path: Path) -> None:
+    fill(tmp_path, {"dagger": five(495, 505)[:2], "ppo": five(295, 305)})
+    for seed in (2, 3, 4):
+        error = {"error": f"dagger-seed{seed}: learning diverged", "traceback": ""}
+        write_json(tmp_path / "errors" / f"dagger-seed{seed}.json", error)
+    said = answer(read_outcome(tmp_path))
+    assert said.verdict == "unclear"
+    assert "Can't tell: 3 of 5 runs of DAgger failed, and the others may be its lucky ones." in said.sentence
+
+
 def test_level_in_the_end_the_faster_one_is_better(tmp_path: Path) -> None:
     out = fill(tmp_path / "out", {"dagger": five(500, 500), "ppo": five(499, 501)})
     assert answer(read_outcome(out)).verdict == "unclear"  # both climb alike

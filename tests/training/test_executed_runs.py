@@ -15,7 +15,7 @@ from imitate.algorithms import find
 from imitate.cli import main
 from imitate.errors import InputError
 from imitate.training.checkpoint import Checkpoint
-from imitate.training.execute import execute
+from imitate.training.execute import as_begun, execute
 from imitate.training.experiment import Experiment
 from imitate.training.settings import tuned
 
@@ -52,7 +52,7 @@ RUNS: dict[str, dict[str, Any]] = {
 SCRIPT = """
 import os, signal, sys, threading
 from pathlib import Path
-from imitate.training.execute import execute
+from imitate.training.execute import as_begun, execute
 from imitate.training.experiment import Experiment
 
 out, iterations = Path(sys.argv[2]), 0
@@ -161,6 +161,21 @@ def test_a_killed_and_resumed_run_ends_in_the_same_bytes(tmp_path: Path, algorit
     assert Checkpoint.read(killed) is not None
     execute(experiment, killed, resume=True)
     assert digest(killed) == digest(tmp_path / "whole")
+
+
+def test_a_run_goes_on_with_the_demonstrations_that_it_began_with(tmp_path: Path, demos: Path) -> None:
+    """Beside an offline learner a comparison records more episodes, in another file."""
+    more = tmp_path / "more.h5"
+    more.write_bytes(demos.read_bytes())
+    few: dict[str, Any] = {"bc_updates": 5, "ppo": {"num_steps": 16}}
+    given: dict[str, Any] = {"budget": 2_000, "hyperparameters": few}
+    begun = Experiment.create("gail", "CartPole-v1", demos=demos, **given)
+    execute(begun, tmp_path / "run", until=1_000)
+    later = as_begun(
+        Experiment.create("gail", "CartPole-v1", demos=more, demo_episodes=1, **given), tmp_path / "run"
+    )
+    assert (later.demos, later.demo_episodes) == (begun.demos, None)
+    assert execute(later, tmp_path / "run", resume=True)
 
 
 def test_a_run_is_repeated_from_its_config(tmp_path: Path) -> None:

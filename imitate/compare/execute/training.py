@@ -181,6 +181,7 @@ class Trained:
             resume=True,
             progress=lambda steps, _metrics: progress(steps),
             snapshot=snapshots,
+            go_on="imitate compare ...",  # `train --resume` would leave no points of a curve
         )
 
 

@@ -36,6 +36,10 @@ class Outcome:
     missing: Sequence[str]
     videos: Mapping[str, tuple[Path, float]]
 
+    def failed(self, entry: Entry) -> int:
+        """The number of the learner's runs that failed."""
+        return sum(each.startswith(f"{entry.algorithm}-seed") for each in self.failures)
+
     @property
     def seeds(self) -> int:
         """The number of seeds that every learner has."""

@@ -64,6 +64,13 @@ def answer(outcome: Outcome) -> Answer:
         lacking = "imitation" if not imitators else "pure RL (add ppo)"
         best = f"{_ended(outcome, outcome.ranked()[:1])}.{_cheapest(outcome)}"
         return Answer("unclear", f"Can't tell: no learner by {lacking} took part. {best}")
+    if broken := [entry for entry in outcome.ranked() if outcome.failed(entry)]:
+        said = listed(
+            [f"{outcome.failed(each)} of {_runs(outcome, each)} runs of {each.title}" for each in broken]
+        )
+        return Answer(
+            "unclear", f"Can't tell: {said} failed, and the others may be its lucky ones.{_cheapest(outcome)}"
+        )
     found = [pair for pair in outcome.pairs if pair.asked]
     table = {(pair.a, pair.b): pair for pair in [*found, *(pair.turned() for pair in found)]}
     asked: list[tuple[Verdict, list[Entry], list[Entry]]] = [
@@ -77,6 +84,10 @@ def answer(outcome: Outcome) -> Answer:
             if len(passed) == len(others):
                 return _decided(outcome, verdict, *max(passed, key=lambda each: each[-1].p))
     return _open(outcome, [table[a.algorithm, b.algorithm] for a in imitators for b in rivals])
+
+
+def _runs(outcome: Outcome, entry: Entry) -> int:
+    return len(entry.results) + outcome.failed(entry)
 
 
 def _ahead(outcome: Outcome, pair: Pair) -> tuple[str, Difference] | None:
