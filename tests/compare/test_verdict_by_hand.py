@@ -18,6 +18,7 @@ from imitate.compare.statistics.job_results import Point, Result
 from imitate.compare.statistics.pairs import Pair
 from imitate.compare.statistics.suite_verdict import suite_answer
 from imitate.compare.statistics.verdict import answer
+from imitate.files import write_json
 
 
 def quick(out: Path, algorithm: str = "dagger") -> Path:
@@ -68,6 +69,15 @@ def test_a_suites_winner_is_ahead_of_all_of_the_other_kind(
     found = read_suite(fill_suite(tmp_path, {"CartPole-v1": returns}))
     assert [each.algorithm for each in found.aggregates][:2] == list(returns)[:2]
     assert suite_answer(found).verdict == verdict
+
+
+def test_there_is_no_verdict_on_a_suites_runs_that_survived(tmp_path: Path) -> None:
+    suite = fill_suite(tmp_path, {"CartPole-v1": {"bc": five(500, 500)[:4], "ppo": five(300, 300)}})
+    assert suite_answer(read_suite(suite)).verdict == "yes"
+    errors = suite / "CartPole-v1" / "errors"
+    write_json(errors / "bc-seed4.json", {"error": "bc-seed4: learning diverged", "traceback": ""})
+    said = suite_answer(read_suite(suite))
+    assert (said.verdict, "1 of 5 runs of BC failed" in said.sentence) == ("unclear", True)
 
 
 def test_a_suites_verdict_is_corrected_for_its_tests(tmp_path: Path) -> None:

@@ -9,14 +9,14 @@ from imitate.compare.formatting import counted, interval_words, listed, number, 
 from imitate.compare.plan.learners import title
 from imitate.compare.statistics.aggregate import Aggregate, Lead, SuiteOutcome
 from imitate.compare.statistics.intervals import ENOUGH_SEEDS, Difference
-from imitate.compare.statistics.verdict import Answer, Verdict, answer, cautions
+from imitate.compare.statistics.verdict import Answer, Verdict, answer, cautions, survivors
 
 __all__ = ["suite_answer", "suite_warnings"]
 
 
 def suite_answer(suite: SuiteOutcome) -> Answer:
     """The verdict is yes if the best imitation learner's interquartile mean is significantly above every RL learner's,
-    and no in the opposite case."""
+    and no in the opposite case; there is none if runs of the best learner failed."""
     imitators = [each for each in suite.aggregates if each.imitates]
     rivals = [each for each in suite.aggregates if not each.imitates]
     if not imitators or not rivals:
@@ -32,6 +32,15 @@ def suite_answer(suite: SuiteOutcome) -> Answer:
         ahead = [table.get((best.algorithm, other.algorithm)) for other in others]
         certain = [lead for lead in ahead if lead is not None and lead.certain]
         if len(certain) == len(others):
+            entries = [
+                (outcome.failed(entry), len(entry.results))
+                for outcome in map(suite.outcomes.__getitem__, suite.scored)
+                for entry in outcome.learners
+                if entry.algorithm == best.algorithm
+            ]
+            lost, ended = map(sum, zip(*entries, strict=True))
+            if lost:
+                return survivors(lost, lost + ended, best.title)
             return _said(suite, verdict, max(certain, key=lambda lead: lead.p))
     return _said(suite, "unclear", next(lead for lead in table.values() if not lead.certain))
 

@@ -26,6 +26,7 @@ __all__ = [
     "answer",
     "cautions",
     "cost_words",
+    "survivors",
     "typical_cost",
     "warnings",
 ]
@@ -57,20 +58,13 @@ class Answer:
 
 def answer(outcome: Outcome) -> Answer:
     """Decides if some imitation learner did significantly better than every RL learner: by its final return, or by the
-    area under its curve if it is level in the end (within MARGIN)."""
+    area under its curve if it is level in the end (within MARGIN). There is no verdict if some of its runs failed."""
     imitators = [entry for entry in outcome.ranked() if entry.imitates]
     rivals = [entry for entry in outcome.ranked() if not entry.imitates]
     if not imitators or not rivals:
         lacking = "imitation" if not imitators else "pure RL (add ppo)"
         best = f"{_ended(outcome, outcome.ranked()[:1])}.{_cheapest(outcome)}"
         return Answer("unclear", f"Can't tell: no learner by {lacking} took part. {best}")
-    if broken := [entry for entry in outcome.ranked() if outcome.failed(entry)]:
-        said = listed(
-            [f"{outcome.failed(each)} of {_runs(outcome, each)} runs of {each.title}" for each in broken]
-        )
-        return Answer(
-            "unclear", f"Can't tell: {said} failed, and the others may be its lucky ones.{_cheapest(outcome)}"
-        )
     found = [pair for pair in outcome.pairs if pair.asked]
     table = {(pair.a, pair.b): pair for pair in [*found, *(pair.turned() for pair in found)]}
     asked: list[tuple[Verdict, list[Entry], list[Entry]]] = [
@@ -82,12 +76,16 @@ def answer(outcome: Outcome) -> Answer:
             against = [table[entry.algorithm, other.algorithm] for other in others]
             passed = [(pair, *test) for pair in against if (test := _ahead(outcome, pair)) is not None]
             if len(passed) == len(others):
+                if lost := outcome.failed(entry):
+                    return survivors(lost, lost + len(entry.results), entry.title)
                 return _decided(outcome, verdict, *max(passed, key=lambda each: each[-1].p))
     return _open(outcome, [table[a.algorithm, b.algorithm] for a in imitators for b in rivals])
 
 
-def _runs(outcome: Outcome, entry: Entry) -> int:
-    return len(entry.results) + outcome.failed(entry)
+def survivors(lost: int, runs: int, title: str) -> Answer:
+    """The answer if the best learner is so without the runs that it lost."""
+    lucky = "the others, which are ahead, may be its lucky ones"
+    return Answer("unclear", f"Can't tell: {lost} of {runs} runs of {title} failed, and {lucky}.")
 
 
 def _ahead(outcome: Outcome, pair: Pair) -> tuple[str, Difference] | None:
