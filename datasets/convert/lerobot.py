@@ -155,7 +155,7 @@ class _Rows:
         episodes = groupby(self._steps(), key=lambda part: part[0])
         final = _Final(self._path if self._observed.whole else None, rows_within(self._step_bytes))
         self._opened: dict[str, tuple[Path, Iterator[tuple[float, Array]]]] = {}
-        for number, index in enumerate(table["episode_index"].tolist()):
+        for number, index in enumerate(map(int, table["episode_index"])):
             last, parts = final.take(index), self._parts(episodes, index)
             episode = {name: rows[number] for name, rows in table.items()}
             about = {"task": episode["task"]} if episode["task"] else {}
