@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -67,6 +68,9 @@ def test_latex_has_a_caption_and_bold_only_where_significant(tmp_path: Path) -> 
     assert r"\textbf" not in latex(tied)
     fewer = outcome(tmp_path / "fewer", {"bc": five(480, 505), "ppo": five(100, 180)[:1]})
     assert "steps, 1 seed." in latex(fewer)  # of the five that were planned
+    survived = replace(clear, failures=["dagger-seed5: it fell", "dagger-seed6: it fell"])
+    assert "5 seeds, without 2 runs of DAgger that failed." in latex(survived)
+    assert r"\textbf" not in latex(survived)
 
 
 def test_no_cell_is_a_formula(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from imitate.compare.formatting import counted, csv_text, number, percent
+from imitate.compare.formatting import counted, csv_text, listed, number, percent
 from imitate.compare.statistics.collapse import mean_words
 from imitate.compare.statistics.entry import Entry
 from imitate.compare.statistics.intervals import interval, worst
@@ -136,19 +136,24 @@ def as_markdown(table: list[TableRow], columns: tuple[str, ...] = SHOWN) -> str:
 def latex(outcome: Outcome) -> str:
     """The table of a comparison in LaTeX, for a paper."""
     comparison, best = outcome.comparison, certain_best(outcome)
+    lost = [
+        f"{counted(n, 'run')} of {each.title}" for each in outcome.learners if (n := outcome.failed(each))
+    ]
+    without = f", without {listed(lost)} that failed" if lost else ""
     caption = (
         f"{comparison.env_id}: mean return of {comparison.episodes} test episodes after {comparison.budget:,} "
-        f"environment steps, {counted(outcome.seeds, 'seed')}. {INTERVALS} {BOLD}"
+        f"environment steps, {counted(outcome.seeds, 'seed')}{without}. {INTERVALS} {BOLD}"
     )
     bold = {(best.title, "Mean return")} if best else set()
     return as_latex(rows(outcome), caption=caption, label=comparison.env_id, bold=bold)
 
 
 def certain_best(outcome: Outcome) -> Entry | None:
-    """The learner that is significantly better than every other; None if there is none."""
+    """The learner that is significantly better than every other; None if there is none, or if runs of it failed."""
     best = outcome.ranked()[0]
     rivals = [pair for pair in outcome.pairs if best.algorithm in (pair.a, pair.b) and pair.b != "expert"]
-    return best if rivals and all(pair.certain for pair in rivals) else None
+    certain = bool(rivals) and all(pair.certain for pair in rivals)
+    return best if certain and not outcome.failed(best) else None
 
 
 def as_latex(
