@@ -75,7 +75,7 @@ def tune(argv: list[str]) -> int:
     again = shlex.join(["imitate", "tune", *argv])
     try:
         experiment, experts = with_experts(experiment)
-        logger.info("%d trials: a line follows after each", trials)
+        logger.info("trials to make: %d; a line follows after each", trials)
         best = search(experiment, out, trials, held=found.hyperparameters, experts=experts)
     except (KeyboardInterrupt, SystemExit):  # Ctrl-C or SIGTERM
         kept = (
