@@ -162,7 +162,7 @@ def _part(episodes: int | None, steps: int | None, shard: tuple[int, int]) -> tu
 
 
 def _check_labels(out: Path, labelled: bool) -> None:
-    """Raise InputError unless the file has labels if this collection makes some."""
+    """Raise InputError if the file has labels and this collection makes none, or the reverse."""
     with DemoReader(out) as reader:
         if reader.has_expert_actions != labelled:
             has, wanted = ("labels", "without") if reader.has_expert_actions else ("no labels", "with")

@@ -32,7 +32,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_finish() -> None:
-    """What was imported outlives every test, so the garbage collector need not walk through it again."""
+    """Imported modules outlive every test, so the garbage collector need not walk through them again."""
     gc.freeze()
 
 

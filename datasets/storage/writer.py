@@ -177,14 +177,12 @@ class DemoWriter:
         return self._written["actions"] + sum(len(rows["actions"]) for rows in self._pending)
 
     def append(self, trajectory: Trajectory) -> None:
-        """Record an episode, or a piece of one; `flush_due` says when it is on disk.
+        """Record a copy of an episode, or of a piece of one; `flush_due` says when it is on disk.
 
         Raises InputError if it does not fit the file's spaces, does not say how it ended, the writer is closed, or the
         disk is full; what had been flushed is kept.
         """
-        rows = {
-            name: array.copy() for name, array in self._rows(trajectory).items()
-        }  # the caller's may change
+        rows = {name: array.copy() for name, array in self._rows(trajectory).items()}
         rows["episodes"] = episode_row(trajectory, len(trajectory), total_of(rows["rewards"]))
         self._pending_texts.append(self._heap.encoded(trajectory.info))
         self._pending.append(rows)

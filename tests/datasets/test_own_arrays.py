@@ -1,4 +1,4 @@
-"""What users hand over in Python: arrays that they use again, and files of parts of episodes."""
+"""Recording in Python from arrays that are used again, and files of parts of episodes."""
 
 from __future__ import annotations
 

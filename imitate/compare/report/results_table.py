@@ -136,10 +136,9 @@ def as_markdown(table: list[TableRow], columns: tuple[str, ...] = SHOWN) -> str:
 def latex(outcome: Outcome) -> str:
     """The table of a comparison in LaTeX, for a paper."""
     comparison, best = outcome.comparison, certain_best(outcome)
-    lost = [
-        f"{counted(n, 'run')} of {each.title}" for each in outcome.learners if (n := outcome.failed(each))
-    ]
-    without = f", without {listed(lost)} that failed" if lost else ""
+    lost = {each.title: outcome.failed(each.algorithm) for each in outcome.learners}
+    failed = [f"{counted(count, 'run')} of {title}" for title, count in lost.items() if count]
+    without = f", without {listed(failed)} that failed" if failed else ""
     caption = (
         f"{comparison.env_id}: mean return of {comparison.episodes} test episodes after {comparison.budget:,} "
         f"environment steps, {counted(outcome.seeds, 'seed')}{without}. {INTERVALS} {BOLD}"
@@ -153,7 +152,7 @@ def certain_best(outcome: Outcome) -> Entry | None:
     best = outcome.ranked()[0]
     rivals = [pair for pair in outcome.pairs if best.algorithm in (pair.a, pair.b) and pair.b != "expert"]
     certain = bool(rivals) and all(pair.certain for pair in rivals)
-    return best if certain and not outcome.failed(best) else None
+    return best if certain and not outcome.failed(best.algorithm) else None
 
 
 def as_latex(

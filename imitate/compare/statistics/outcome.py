@@ -36,9 +36,9 @@ class Outcome:
     missing: Sequence[str]
     videos: Mapping[str, tuple[Path, float]]
 
-    def failed(self, entry: Entry) -> int:
+    def failed(self, algorithm: str) -> int:
         """The number of the learner's runs that failed."""
-        return sum(each.startswith(f"{entry.algorithm}-seed") for each in self.failures)
+        return sum(each.startswith(f"{algorithm}-seed") for each in self.failures)
 
     @property
     def seeds(self) -> int:

@@ -32,15 +32,8 @@ def suite_answer(suite: SuiteOutcome) -> Answer:
         ahead = [table.get((best.algorithm, other.algorithm)) for other in others]
         certain = [lead for lead in ahead if lead is not None and lead.certain]
         if len(certain) == len(others):
-            entries = [
-                (outcome.failed(entry), len(entry.results))
-                for outcome in map(suite.outcomes.__getitem__, suite.scored)
-                for entry in outcome.learners
-                if entry.algorithm == best.algorithm
-            ]
-            lost, ended = map(sum, zip(*entries, strict=True))
-            if lost:
-                return survivors(lost, lost + ended, best.title)
+            if lost := sum(suite.outcomes[label].failed(best.algorithm) for label in suite.scored):
+                return survivors(best.title, lost)
             return _said(suite, verdict, max(certain, key=lambda lead: lead.p))
     return _said(suite, "unclear", next(lead for lead in table.values() if not lead.certain))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import median_high
 from typing import Literal
 
-from imitate.compare.formatting import interval_words, listed, number, p_words, percent
+from imitate.compare.formatting import counted, interval_words, listed, number, p_words, percent
 from imitate.compare.statistics.collapse import collapse
 from imitate.compare.statistics.entry import Entry
 from imitate.compare.statistics.intervals import ENOUGH_SEEDS, Difference
@@ -76,16 +76,16 @@ def answer(outcome: Outcome) -> Answer:
             against = [table[entry.algorithm, other.algorithm] for other in others]
             passed = [(pair, *test) for pair in against if (test := _ahead(outcome, pair)) is not None]
             if len(passed) == len(others):
-                if lost := outcome.failed(entry):
-                    return survivors(lost, lost + len(entry.results), entry.title)
+                if lost := outcome.failed(entry.algorithm):
+                    return survivors(entry.title, lost)
                 return _decided(outcome, verdict, *max(passed, key=lambda each: each[-1].p))
     return _open(outcome, [table[a.algorithm, b.algorithm] for a in imitators for b in rivals])
 
 
-def survivors(lost: int, runs: int, title: str) -> Answer:
-    """The answer if the best learner is so without the runs that it lost."""
+def survivors(title: str, lost: int) -> Answer:
+    """The answer if so many runs of the learner that is ahead failed."""
     lucky = "the others, which are ahead, may be its lucky ones"
-    return Answer("unclear", f"Can't tell: {lost} of {runs} runs of {title} failed, and {lucky}.")
+    return Answer("unclear", f"Can't tell: {counted(lost, 'run')} of {title} failed, and {lucky}.")
 
 
 def _ahead(outcome: Outcome, pair: Pair) -> tuple[str, Difference] | None:

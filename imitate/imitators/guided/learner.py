@@ -150,7 +150,7 @@ class Guided(OffPolicy):
         self._told: list[Array] = []
         rollout = super().collect(limit)
         self.kept.score_episodes(rollout)
-        # The next round begins where this one ended, except where an episode ended; and that state is an `end_obs`.
+        # The next round begins in these states, except where an episode has ended: there they are the last `end_obs`.
         self._ahead = ahead = self.advice(rollout.last_obs)
         last = ahead[rollout.done[-1]]
         earlier = rollout.end_obs[: len(rollout.ends) - len(last)]
