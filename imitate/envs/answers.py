@@ -21,6 +21,7 @@ __all__ = ["Answering", "Checked", "closing_env", "spaces_of"]
 logger = logging.getLogger(__name__)
 
 _STEP = "(observation, reward, terminated, truncated, info)"
+_WANTED = {"reward": "a real number", "terminated": "True or False", "truncated": "True or False"}
 
 
 class Answering:
@@ -114,8 +115,7 @@ class Answering:
             ("truncated", truncated, "biu"),
         ):
             if np.asarray(got).dtype.kind not in kinds:
-                wanted = "a real number" if name == "reward" else "True or False"
-                self._fail(f"returned {got!r} as {name}, wanted {wanted}")
+                self._fail(f"returned {got!r} as {name}, wanted {_WANTED[name]}")
 
     def check_finite(self, obs: Any, reward: float, step: int) -> None:
         """Raise a `Fault` if the observation or the reward of a step, or of the reset (0), holds NaN or infinity."""
@@ -131,6 +131,9 @@ class Answering:
             self._raised(error, f"step must return {_STEP}")
         if isinstance(answer, tuple) and len(answer) == 5:
             self.check(answer[0])
+            for name, got in zip(_WANTED, answer[1:4], strict=True):
+                if not isinstance(got, int | float | np.generic):
+                    self._fail(f"returned {_form(got)} as {name}, wanted {_WANTED[name]}")
         self._fail(f"returned {_form(answer)} from step, wanted {_STEP}")
 
     def _raised(self, error: BaseException, wanted: str) -> NoReturn:
