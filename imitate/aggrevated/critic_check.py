@@ -115,7 +115,12 @@ class OracleReport:
 
 
 def check_critic(
-    config: AggreVaTeDConfig, expert: Any, env_id: str, env_kwargs: Mapping[str, Any] | None = None
+    config: AggreVaTeDConfig,
+    expert: Any,
+    env_id: str,
+    env_kwargs: Mapping[str, Any] | None = None,
+    *,
+    num_envs: int = 8,
 ) -> None:
     """Check the expert's critic before a run of AggreVaTeD, on a few episodes of the expert.
 
@@ -126,7 +131,16 @@ def check_critic(
     if own is None or config.oracle not in ("auto", "critic"):
         return
     source = getattr(expert, "source", "the expert")
-    check_oracle(own, expert, env_id, env_kwargs=env_kwargs, episodes=4, source=source, threshold=config.gate)
+    check_oracle(
+        own,
+        expert,
+        env_id,
+        env_kwargs=env_kwargs,
+        episodes=4,
+        num_envs=num_envs,
+        source=source,
+        threshold=config.gate,
+    )
 
 
 def check_oracle(
@@ -138,6 +152,7 @@ def check_oracle(
     episodes: int = 8,
     probes: int = 0,
     seed: int = 0,
+    num_envs: int = 8,
     source: str = "the expert",
     threshold: float = GATE,
 ) -> OracleReport:
@@ -146,6 +161,7 @@ def check_oracle(
     Logs the report, with a warning if the oracle is not trustworthy.
 
     probes     number of `MonteCarlo` comparisons of a random action with the expert's; each costs some 3 episodes
+    num_envs   at most so many environments are open at a time
     threshold  the gate's threshold
 
     The return after a time limit is unknown and taken from the oracle itself. Steps in which this part is more than
@@ -159,12 +175,12 @@ def check_oracle(
         raise InputError(f"probes must be at least 0, got {probes}")
     check_seed(seed)
     make = partial(make_env, env_id, env_kwargs)
-    with closing(SyncVecEnv([make] * min(episodes, 8))) as envs:
+    with closing(SyncVecEnv([make] * min(episodes, num_envs))) as envs:
         played = list(
             play.episodes(expert, envs, islice(episode_seeds(draw_seed(Stream.CRITIC_CHECK, seed)), episodes))
         )
         action_space = envs.single_action_space
-    probing = partial(SyncVecEnv, [make] * min(probes, 8))
+    probing = partial(SyncVecEnv, [make] * min(probes, num_envs))
     monte_carlo = MonteCarlo(expert, probing, action_space, gamma=oracle.gamma)
     agreement = _agreement(oracle, monte_carlo, probes, draw_seed(Stream.CRITIC_CHECK, seed, 1))
     from scipy.stats import spearmanr  # takes half a second, which a run without a critic does not need

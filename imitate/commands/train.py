@@ -45,8 +45,8 @@ class TrainArguments:
     out: Path
     """the run folder to write"""
     measure: Annotated[bool, Rare] = True
-    """play 20 episodes of the expert, and 20 of random actions, before the first time that it is imitated; hardware
-    wants --no-measure"""
+    """play 20 episodes of the expert, and 20 of random actions, before the first time that it is imitated, and four
+    before AggreVaTeD learns from its critic; hardware wants --no-measure"""
     remeasure: Annotated[bool, Rare] = False
     """measure the expert's return again, ignoring the cache"""
     looks: Annotated[bool, Rare] = True
@@ -295,6 +295,7 @@ def _execute(experiment: Experiment, asked: TrainArguments, *, resume: bool = Fa
                 progress=progress,
                 snapshot=_together(watching),
                 go_on=go_on,
+                check=asked.measure,
             )
         status = 0 if finished else 128 + signal.SIGINT
     except SystemExit as ended:

@@ -40,6 +40,7 @@ def execute(
     snapshot: Snapshot | None = None,
     until: float = math.inf,
     go_on: str = "",
+    check: bool = True,
 ) -> bool:
     """Train, writing the run folder `out`. Returns False if Ctrl-C ended it early.
 
@@ -52,6 +53,7 @@ def execute(
     until     pause, to be resumed later, once even the shortest iteration would go past so many steps of the budget;
               one that has begun is not cut
     go_on     the command that goes on, for messages; by default `imitate train --resume`
+    check     let AggreVaTeD check the critic of its expert first, on four episodes outside the budget
 
     A resumed run may have another device, backend, budget and `checkpoint_every`, and files whose folders have moved.
 
@@ -71,7 +73,7 @@ def execute(
         with ExitStack() as stack:
             go_on = go_on or experiment.resume_with(out)
             with beginning(out, go_on):
-                run = _prepare(experiment, out, stack, experts)
+                run = _prepare(experiment, out, stack, experts, check=check)
             run.resume_with = go_on
             run.progress, run.snapshot, run.until = progress, snapshot, until
             finished = run.finish()
@@ -179,14 +181,15 @@ def _prepare(
     out: Path,
     stack: ExitStack,
     experts: Sequence[Expert],
+    *,
+    check: bool,
 ) -> Run:
     """Prepare everything up to the first step; `stack` closes what was opened."""
     checkpoint = Checkpoint.read(out)
     faults = 0 if checkpoint is None else checkpoint.account.faults
     # Before anything is written, since unusable demonstrations raise here.
-    inputs = open_inputs(experiment, stack, experts=experts, faults=faults)
-    if checkpoint is None:
-        _check_critic(experiment, inputs)
+    check = check and checkpoint is None
+    inputs = open_inputs(experiment, stack, experts=experts, faults=faults, check=check)
     inputs = with_store(inputs, experiment, out, stack, checkpoint)
 
     limit = time_limit(experiment.env_id, experiment.env_kwargs) if experiment.evaluable else None
@@ -207,11 +210,3 @@ def _prepare(
     )
     experiment.write(out / "config.json")
     return run
-
-
-def _check_critic(experiment: Experiment, inputs: Inputs) -> None:
-    """Check the critic of the expert, if the algorithm learns from it and there is one expert."""
-    checker = find(experiment.algorithm).checker
-    if checker is not None and len(inputs.experts) == 1:
-        config = make_config(experiment.algorithm, experiment.hyperparameters)
-        checker(config, inputs.experts[0], experiment.env_id, experiment.env_kwargs)

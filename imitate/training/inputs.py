@@ -35,6 +35,7 @@ from imitate.rl.handed import check_actions
 from imitate.training.checkpoint import Checkpoint
 from imitate.training.experiment import Experiment
 from imitate.training.person import is_person, seated
+from imitate.training.settings import make_config
 
 if TYPE_CHECKING:
     from imitate.datasets.human.playing import Person
@@ -130,12 +131,18 @@ class Inputs:
 
 
 def open_inputs(
-    experiment: Experiment, stack: ExitStack, *, experts: Sequence[Expert] = (), faults: int = 0
+    experiment: Experiment,
+    stack: ExitStack,
+    *,
+    experts: Sequence[Expert] = (),
+    faults: int = 0,
+    check: bool = False,
 ) -> Inputs:
     """Open and check what the run learns from, all but its store; `stack` closes it.
 
     experts  those of the experiment, if they are loaded already
     faults   how often the run was ended by an exception
+    check    check the critic of the expert, if the algorithm learns from it and there is one expert
 
     Raises InputError if something does not fit the environment or the algorithm.
     """
@@ -143,6 +150,8 @@ def open_inputs(
     demos = _demos(experiment, stack) if experiment.demos is not None else None
     # These open an environment and close it again; hardware may allow no second one.
     actors = () if is_person(experiment.expert) else _experts(experiment, experts)
+    if check and len(actors) == 1:
+        _check_critic(experiment, actors[0])
     policy = None if experiment.init is None else _policy(experiment.init, experiment)
     envs, person = _envs(experiment, stack) if "envs" in needs else (None, None)
     if envs is not None and faults:
@@ -203,6 +212,13 @@ def _experts(experiment: Experiment, loaded: Sequence[Expert]) -> tuple[Expert, 
     for expert, spec in zip(experts, experiment.experts, strict=True):
         check_expert(expert, spec, env_id, env_kwargs)
     return experts
+
+
+def _check_critic(experiment: Experiment, expert: Expert) -> None:
+    checker = find(experiment.algorithm).checker
+    if checker is not None:
+        config = make_config(experiment.algorithm, experiment.hyperparameters)
+        checker(config, expert, experiment.env_id, experiment.env_kwargs, num_envs=experiment.num_envs)
 
 
 def _policy(run: str, experiment: Experiment) -> ActorPolicy:

@@ -1,0 +1,50 @@
+"""AggreVaTeD's check of a critic before a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import pytest
+from gymnasium.envs.classic_control import PendulumEnv
+
+from imitate.cli import main
+
+
+def test_a_critic_is_not_checked_on_hardware(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """AggreVaTeD's check plays four episodes of the expert, outside the budget."""
+    begun: list[int] = []
+    connected: list[Counted] = []
+
+    class Counted(PendulumEnv):
+        def __init__(self) -> None:
+            super().__init__()
+            assert not connected, "one connection at a time"
+            connected.append(self)
+
+        def close(self) -> None:
+            if self in connected:
+                connected.remove(self)
+
+        def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+            begun.append(0)
+            return super().reset(seed=seed, options=options)
+
+        def step(self, action: Any) -> Any:
+            begun[-1] += 1
+            return super().step(action)
+
+    gym.register("Counted-v0", Counted, max_episode_steps=50)
+    monkeypatch.chdir(tmp_path)
+    line = (
+        "train aggrevated --env Counted-v0 --expert Pendulum-v1 --num-envs 1 --no-measure --no-looks --eval-every 0 "
+        "--budget 200 --iterations 2 --updates-per-iteration 5 --final-updates 5 --out"
+    )
+    try:
+        assert main([*line.split(), "run"]) == 0
+        assert sum(begun) == 200
+        assert main([*line.replace("--no-measure ", "").split(), "checked"]) == 0
+        assert sum(begun) >= 400 + 4 * 50, "two runs and a check; the expert's return may be in the cache"
+    finally:
+        gym.registry.pop("Counted-v0")
