@@ -144,6 +144,19 @@ def test_every_command_is_understood(
         assert status == 0 or unfinished, f"imitate {shlex.join(words)}: {said}"
 
 
+def test_the_learners_of_your_algorithm_learn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _, code, _ in blocks(DOCS / "tutorials" / "your-algorithm.md"):
+        if (name := named(code)) is not None:
+            (tmp_path / name).write_text(code)
+    for line in (
+        "collect Pendulum-v1 --episodes 1 --no-measure --out one.h5",
+        "train cem:CEM --env CartPole-v1 --budget 200 --num-envs 2 --no-looks --out cem",
+        "train awac:AWAC --env Pendulum-v1 --demos one.h5 --budget 400 --learning-starts 100 --no-looks --out awac",
+    ):
+        assert cli.main(line.split()) == 0
+
+
 @pytest.mark.parametrize("path", [*PAGES, *OTHERS], ids=shown)
 def test_scripts_extras_and_markers_exist(path: Path) -> None:
     text = path.read_text("utf-8")

@@ -199,9 +199,9 @@ def _stick(table: dict[str, Any], space: Space, idle: Array | None, path: Path |
 def _action(value: Any, space: Space, name: str) -> Array:
     try:
         action = np.asarray(value, space.dtype)
+        whole = isinstance(space, spaces.Box) or np.array_equal(np.asarray(value), action)
     except (TypeError, ValueError, OverflowError):
-        action = np.empty(0)
-    whole = isinstance(space, spaces.Box) or np.array_equal(np.asarray(value), action)
+        action, whole = np.empty(0), False
     if isinstance(space, spaces.Discrete):
         whole = type(value) is int and action.shape == ()
     if not whole or not space.contains(action[()]):

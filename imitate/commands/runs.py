@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ import tyro
 from imitate.commands.options import command, print_json
 from imitate.compare.statistics.job_results import MetricsRow, Returns
 from imitate.errors import InputError
-from imitate.files import Count, last_line, plain_json, read_json
+from imitate.files import Count, Number, last_line, plain_json, read_json
 from imitate.training.experiment import Experiment
 
 __all__ = ["runs"]
@@ -95,13 +96,14 @@ class _Played(msgspec.Struct):
 def _return(path: Path, trained: MetricsRow) -> float | None:
     """The mean return by which a run is known so far."""
     try:
-        return msgspec.convert(plain_json(last_line(path / "evaluations.jsonl"))["mean_return"], float)
+        return msgspec.convert(plain_json(last_line(path / "evaluations.jsonl"))["mean_return"], Number)
     except (ValueError, TypeError, KeyError, RecursionError):
         pass  # no validation
     for name in ("evaluation.json", "result.json", "look.json"):
         with suppress(InputError):
             return fmean(read_json(path / name, _Played).returns)
-    return trained.train_return
+    found = trained.train_return
+    return found if found is not None and math.isfinite(found) else None
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:

@@ -39,9 +39,9 @@ STACK = 4
 
 
 def is_atari(env_id: str) -> bool:
-    """True if a registered id belongs to the Arcade Learning Environment."""
-    entry_point = gym.spec(bare_id(env_id)).entry_point
-    return isinstance(entry_point, str) and entry_point.startswith("ale_py")
+    """True if the id is registered and belongs to the Arcade Learning Environment."""
+    spec = gym.registry.get(bare_id(env_id))
+    return spec is not None and str(spec.entry_point).startswith("ale_py")
 
 
 def settings(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def game_ids(env_id: str) -> tuple[str, ...]:
     `atari`, for what suits all.
     """
     name = bare_id(env_id)
-    if not name.startswith("ALE/") and (name not in gym.registry or not is_atari(name)):
+    if not name.startswith("ALE/") and not is_atari(name):
         return (name,)
     game = re.fullmatch(r"(\w+?)(NoFrameskip|Deterministic)?-v\d+", name)
     modern = f"ALE/{game[1]}-v5" if game else ""

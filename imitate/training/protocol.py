@@ -74,12 +74,15 @@ def take_step(learner: Learner, limit: int, first: Mapping[str, Any] | None) -> 
 
     first  its state before the first step, with which the state after this step is compared; None: it is not
 
-    Raises InputError if the metrics are not a dict of numbers that a float can hold. Raises Unlawful if the step took
-    more than its limit, if the learner's counts are no ints, or if its state got other types or shapes, with which it
-    could not be resumed.
+    Raises InputError if the step ends the program, or if the metrics are not a dict of numbers that a float can hold.
+    Raises Unlawful if the step took more than its limit, if the learner's counts are no ints, or if its state got other
+    types or shapes, with which it could not be resumed.
     """
     before = learner.env_steps
-    metrics: Any = learner.step(limit)
+    try:
+        metrics: Any = learner.step(limit)
+    except SystemExit as error:
+        raise InputError(f"the learner's step called sys.exit({error.code!r})") from error
     if not isinstance(metrics, dict):
         raise InputError(f"the learner's step returned a {type(metrics).__name__}, wanted a dict of numbers")
     for name, value in metrics.items():

@@ -162,6 +162,7 @@ def test_help_of_an_algorithm_has_its_main_options(name: str, capsys: pytest.Cap
 def test_ataris_options_are_shown_for_atari_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--clip-rewards" in help_of(capsys, "--help", "train", "ppo", "--env", "ALE/Pong-v5")
     assert "--clip-rewards" not in help_of(capsys, "--help-all", "train", "ppo", "--env", "CartPole-v1")
+    assert "--clip-rewards" not in help_of(capsys, "--help-all", "train", "bc", "--env", "NotInstalled-v0")
 
 
 def test_a_default_with_many_digits_is_rounded(capsys: pytest.CaptureFixture[str]) -> None:

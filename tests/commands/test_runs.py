@@ -76,6 +76,15 @@ def test_a_run_is_known_by_its_best_measurement(capsys: pytest.CaptureFixture[st
     assert shown(capsys) == json.loads(Path("runs/bc/evaluation.json").read_text("utf-8"))["mean"]
     Path("runs/bc/evaluations.jsonl").write_text('{"mean_return": 12.25}\n', "utf-8")
     assert shown(capsys) == 12.25
+    Path("runs/bc/evaluations.jsonl").write_text('{"mean_return": 1e400}\n', "utf-8")
+    assert shown(capsys) == json.loads(Path("runs/bc/evaluation.json").read_text("utf-8"))["mean"]
+
+
+def test_json_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
+    """A learner of one's own may log it."""
+    assert main([*PPO, "--budget", "200", "--no-looks", "--out", "runs/ppo"]) == 0
+    Path("runs/ppo/metrics.jsonl").write_text('{"budget_steps": 10, "train_return": NaN}\n', "utf-8")
+    assert shown(capsys) is None
 
 
 def test_mistakes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -138,6 +138,11 @@ def test_keys_come_from_a_file_or_are_known(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(InputError, match=said):
             key_map(env, "Pendulum-v1", path)
+    several = CountingEnv()
+    several.action_space = gym.spaces.MultiDiscrete([3, 2])
+    path.write_text("idle = [0, 0]\n[keys]\nleft = [[1], [1, 2]]\n")
+    with pytest.raises(InputError, match="not in MultiDiscrete"):
+        key_map(several, "Counting-v0", path)
     path.write_text(f"idle = 0\n[keys]\nleft = {10**30}\n")
     with pytest.raises(InputError, match="a number of 31 digits"):
         key_map(make_env("CartPole-v1"), "CartPole-v1", path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -179,6 +180,20 @@ def test_a_state_that_changes_its_form_is_refused_after_the_first_step(
 def test_metrics_that_are_no_numbers_are_named(returned: Any, said: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=said):
         Run(Mistaken(returned), tmp_path, budget=20).finish()
+
+
+@pytest.mark.parametrize("code", [None, 7, "no licence"])
+def test_a_step_that_ends_the_program_ends_the_run_as_other_errors_do(code: Any, tmp_path: Path) -> None:
+    class Leaving(Counter):
+        def step(self, limit: int | None = None) -> dict[str, float]:
+            if self.env_steps:
+                raise SystemExit(code)
+            return super().step(limit)
+
+    said = f"the learner's step called sys.exit({code!r}); 10 steps are kept: go on with"
+    with pytest.raises(InputError, match=re.escape(said)):
+        Run(Leaving(counter().policy), tmp_path, budget=30).finish()
+    assert (tmp_path / CHECKPOINT).exists()
 
 
 @pytest.mark.parametrize("kept", [np.zeros(2), 1 << 100, {1, 2}])
