@@ -235,6 +235,16 @@ class Plain(Mine):
 
 class PlainConfig:
     total_steps = 600
+
+
+class Bare(Mine):
+    pass
+
+
+@dataclass
+class BareConfig:
+    gamma: float
+    total_steps: int = 600
 '''
 
 
@@ -291,6 +301,9 @@ def test_a_learner_of_ones_own_takes_part(module: str, tmp_path: Path) -> None:
         job_of(small(f"{module}:OneEnv"), out)
     with pytest.raises(InputError, match=r"its settings PlainConfig, a dataclass"):
         job_of(small(f"{module}:Plain"), out)
+    trust(f"{module}:Bare")
+    with pytest.raises(InputError, match=r"each setting needs a default, and BareConfig\.gamma has none"):
+        job_of(small(f"{module}:Bare"), out)
     trust(f"{module}:Shown")
     with pytest.raises(InputError, match=f"{module}:Shown needs an expert: name one with --expert"):
         job_of(small(f"{module}:Shown"), out)
