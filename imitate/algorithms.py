@@ -380,10 +380,10 @@ def _own(name: str) -> Algorithm:
             f"{name}: {module.__name__} must have a class {class_name} and its settings {class_name}Config, "
             "a dataclass, as docs/tutorials/your-algorithm.md describes"
         )
-    for field in dataclasses.fields(config):
-        if field.init and field.default is field.default_factory is dataclasses.MISSING:
+    for each in dataclasses.fields(config):
+        if each.init and each.default is each.default_factory is dataclasses.MISSING:
             raise InputError(
-                f"{name}: each setting needs a default, and {class_name}Config.{field.name} has none"
+                f"{name}: each setting needs a default, and {class_name}Config.{each.name} has none"
             )
     signature = inspect.signature(learner)
     needs = tuple(need for need in get_args(Need) if need in signature.parameters)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any, Literal
 
 import tyro
@@ -93,21 +93,26 @@ class Described:
     settings: dict[str, Any]
 
 
-def described(base: Experiment, line: CommandLine, name: str, summary: str, own: Any) -> Described:
+def described(
+    base: Experiment, line: CommandLine, name: str, summary: str, own: Any, *, without: Collection[str] = ()
+) -> Described:
     """The run that `base` describes, changed by the command line.
 
     name, summary   of the command
-    own             its options besides those of a run, as a dataclass
+    own             its options besides those of a run, or in their place, as a dataclass
+    without         options of a run that it does not have
 
     Raises InputError, in one line, for mistakes; help ends the process.
     """
     algorithm, config = find(base.algorithm), make_config(base.algorithm, base.hyperparameters)
     defaults = {name: getattr(base, name) for name in SETTINGS if hasattr(base, name)}
     before = RunArguments(**defaults | {"env": base.env_id or tyro.MISSING, "expert": base.experts})
-    run_options = options_of_config(before)
+    own_options = options_of_config(own)
+    hidden = {*without, *(each.name for each in own_options)}
+    run_options = [each for each in options_of_config(before) if each.name not in hidden]
     if not algorithm.rewarded:  # GAIL's own option has this name
         run_options = [each for each in run_options if each.name != "reward"]
-    general = [*options_of_config(own), *run_options]
+    general = [*own_options, *run_options]
     options = [*general, *_chosen(config, algorithm.inner, line, [each.name for each in general])]
     shown = _useful(options, base) if line.asks_for_help else options
     hyperparameters = read(shown, line.argv, f"{name} {base.algorithm}", summary)

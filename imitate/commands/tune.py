@@ -34,6 +34,8 @@ class TuneArguments:
     """the folder to write: best.toml has the best settings, trials/ the runs; the same command goes on with a search"""
     trials: int = 50
     """how many runs, with those that an earlier call has made"""
+    eval_every: int | None = None
+    """training steps between validations, by which trials are compared and stopped; by default a fifth of the budget"""
 
 
 _USAGE = """usage: imitate tune ALGO --env ENV --trials N --out FOLDER [options of `imitate train ALGO`]
@@ -63,7 +65,8 @@ def tune(argv: list[str]) -> int:
         f"{FIRST_SEED}, {FIRST_SEED + 1} and so on, which no table of results uses."
     )
     base = Experiment.preset(named, line.value("--env") or "")
-    found = described(base, CommandLine(argv[1:]), "tune", summary, TuneArguments(out=tyro.MISSING))
+    own, rest = TuneArguments(out=tyro.MISSING), CommandLine(argv[1:])
+    found = described(base, rest, "tune", summary, own, without=["seed"])
     experiment, out = prepared(found.experiment), found.settings["out"]
     typed = {name: found.settings[name] for name in ("eval_every", "eval_episodes") if name in found.settings}
     experiment = experiment.changed(**typed)

@@ -300,3 +300,11 @@ def test_a_damaged_search_is_one_line(
     shutil.copytree(searched_once, "search")
     Path("search", file).write_text(text, "utf-8")
     assert said in refused(capsys, *FEW, "--trials", "2")
+
+
+def test_help_has_the_searchs_own_seeds_and_validations(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["tune", "ppo", "--env", "LunarLander-v3", "--help"])
+    said = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "by default a fifth of the budget" in said
+    assert "--seed" not in said
