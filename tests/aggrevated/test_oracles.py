@@ -19,7 +19,7 @@ from numpy.testing import assert_allclose
 from stable_baselines3 import SAC
 from torch import Tensor
 
-from imitate.aggrevated.critic_check import check_critic, check_oracle
+from imitate.aggrevated.critic_check import _agreement, check_critic, check_oracle
 from imitate.aggrevated.monte_carlo import MonteCarlo
 from imitate.aggrevated.oracles import choose_oracle
 from imitate.aggrevated.variants.executed import TemporalDifference
@@ -255,15 +255,16 @@ def test_the_check_warns_of_a_wrong_oracle(caplog: pytest.LogCaptureFixture) -> 
     assert "zoo:sac/Other doesn't know this task" in caplog.text
 
 
-def test_the_check_bootstraps_where_the_time_limit_hides_the_rest() -> None:
+@pytest.mark.parametrize("scale", [1.0, 2.0])
+def test_the_check_bootstraps_where_the_time_limit_hides_the_rest(scale: float) -> None:
     class Stays(GoesOn):
         def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
             return np.zeros(len(obs), np.int64)
 
         def q_all(self, obs: Tensor) -> Tensor:  # staying for ever, discount 1/2, costs 2; an oracle says 3
-            return torch.full((len(obs), 2), -3.0)
+            return torch.full((len(obs), 2), -3.0 / scale)
 
-    stays = Stays(gamma=0.5, reward_scale=1.0)
+    stays = Stays(gamma=0.5, reward_scale=scale)
     answers: Any = lambda obs: stays.act(obs).tolist()  # noqa: E731
     report = check_oracle(stays, answers, "Corridor-v0", episodes=1)
     # Of six steps the last shows only half of what it costs: none is left out, for half is enough.
@@ -271,6 +272,16 @@ def test_the_check_bootstraps_where_the_time_limit_hides_the_rest() -> None:
     assert report.steps == 6
     assert_allclose(report.mean_return, -2 - (1 - 2**-6) / 6)
     assert np.isnan(report.rank_correlation)
+
+
+def test_agreement_weighs_a_probe_by_what_is_at_stake() -> None:
+    """The random action was better by 3, and then worse by 1; the critic prefers it both times."""
+    steps = SimpleNamespace(obs=torch.zeros(4, 1), actions=torch.zeros(4))
+    monte_carlo: Any = SimpleNamespace(
+        ask=None, collect=lambda *_: steps, advantages=lambda _: torch.tensor([3.0, 0.0, -1.0, 0.0])
+    )
+    oracle: Any = SimpleNamespace(q=lambda *_: torch.tensor([1.0, 0.0, 1.0, 0.0]))
+    assert _agreement(oracle, monte_carlo, 2, 0) == 0.75
 
 
 def test_of_the_argmax_of_a_critic_the_comparison_with_random_actions_says_nothing() -> None:

@@ -133,8 +133,9 @@ def test_true_successors() -> None:
 
 @pytest.mark.parametrize("env_id", ["Identity-v0", "ContinuousIdentity-v0"])
 def test_a_round_of_gail_with_it(tmp_path: Path, env_id: str) -> None:
-    """Its logits hold the log-probabilities of the actions that were taken, by the policy that took them."""
-    config = GAILConfig(reward="airl", bc_updates=3, ppo={"num_steps": 8})  # type: ignore[arg-type]
+    """Its logits hold the log-probabilities of the actions that were taken, by the policy that took them, and its
+    potentials are discounted as the learner's rewards are."""
+    config = GAILConfig(reward="airl", bc_updates=3, ppo={"num_steps": 8, "gamma": 0.5})  # type: ignore[arg-type]
     with DemoReader(named(tmp_path / "demos.h5", env_id)) as demos:
         envs = SyncVecEnv([partial(make_env, env_id)] * 2)
         gail = GAIL(config, envs=envs, demos=demos, seed=0)
@@ -150,6 +151,8 @@ def test_a_round_of_gail_with_it(tmp_path: Path, env_id: str) -> None:
         torch.testing.assert_close(
             gail.discriminator.log_probs(obs, took), distribution.log_prob(raw).detach(), rtol=1e-3, atol=1e-3
         )
+        discounts = gail.discriminator.prepare(obs, took, obs, torch.tensor([False, True, False]))[2]
+        assert discounts.tolist() == [0.5, 0.0, 0.5]
 
 
 def test_what_does_not_go_with_it() -> None:

@@ -101,6 +101,33 @@ def test_half_of_a_batch_are_the_experts_and_no_reward_of_the_environment_is_use
     assert max(float(batch["returns"].abs().max()) for batch in batches) < 100
 
 
+def test_without_the_demonstrations_sac_learns_from_its_own_steps(tmp_path: Path) -> None:
+    learner = filled(learner_of(tmp_path, mix_demos=False))
+    learner.replay.add(learner.collect())
+    learner.replay.actions[:], learner.demos.actions[:] = 0.25, 0.75
+    seen: list[Tensor] = []
+    update = learner.update
+    learner.update = lambda batch: (seen.append(batch["actions"]), update(batch))[1]  # type: ignore[method-assign]
+    learner.learn()
+    assert {float(action) for actions in seen for action in actions} == {0.25}
+
+
+def test_a_step_of_the_discriminator_by_hand(tmp_path: Path) -> None:
+    """The logits are 3 and 3 for the expert's pairs, -3 and 9 for the learner's; their slope has the length 5."""
+    found = {}
+    for penalty in (0.0, 0.4):
+        learner = learner_of(tmp_path, gradient_penalty=penalty, mixup=0.0, weight_decay=0.0)
+        net: Any = learner.discriminator
+        net.observe, net.prepare = lambda _batch: None, lambda batch: batch["obs"]
+        learned = 0 * net.output.weight.sum()
+        net.forward = lambda pairs, _kept=(), zero=learned: pairs @ torch.tensor([3.0, 4.0]) + zero
+        batch = {"obs": torch.tensor([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [3.0, 0.0]])}
+        found[penalty] = learner._discriminate(batch | learner._drawn(2), 2)
+    assert found[0.4]["expert_accuracy"] == 1.0
+    assert found[0.4]["learner_accuracy"] == 0.5
+    assert float(found[0.4]["discriminator_loss"] - found[0.0]["discriminator_loss"]) == pytest.approx(10.0)
+
+
 def test_values_far_from_the_replay_are_bounded_and_were_not_without_layer_norm(tmp_path: Path) -> None:
     for settings, bounded in ({}, True), ({"layer_norm": False}, False):
         critics = learner_of(tmp_path, **settings).critics.online

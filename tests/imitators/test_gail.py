@@ -50,6 +50,32 @@ def test_rewards_by_hand() -> None:
     assert torch.isfinite(reward_of(large, "negative")).all()
 
 
+def test_a_round_of_the_discriminator_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of logits that are all 1 half are right: cross-entropy (log(1 + 1/e) + log(1 + e)) / 2, and 0.1 times 16."""
+    gail, losses = (
+        learner(DemoReader(named(tmp_path / "demos.h5", ENVS["continuous"], 5)), gradient_penalty=0.1),
+        [],
+    )
+    monkeypatch.setattr("imitate.imitators.gail.gradient_penalty", lambda *_: torch.tensor(16.0))
+    gail.discriminator.forward = lambda obs, _actions: torch.ones(len(obs))  # type: ignore[method-assign]
+    gail.optimizer.step = lambda loss: losses.append(float(loss))  # type: ignore[method-assign]
+    metrics = gail.step()
+    assert (metrics["expert_accuracy"], metrics["learner_accuracy"]) == (1.0, 0.0)
+    assert losses == [pytest.approx((math.log(1 + 1 / math.e) + math.log(1 + math.e)) / 2 + 1.6)] * len(
+        losses
+    )
+    assert losses
+
+
+def test_the_noise_on_pixels_is_a_share_of_their_range(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gail = learner(DemoReader(named(tmp_path / "demos.h5", ENVS["discrete"], 5)), input_noise=0.2)
+    assert float(gail._noisy(torch.zeros(64, 36)).std()) == pytest.approx(0.2, rel=0.1)
+    monkeypatch.setattr(gail.discriminator.encoder, "is_image", True)
+    assert float(gail._noisy(torch.zeros(64, 4, 36, 36)).std()) == pytest.approx(51.0, rel=0.01)
+
+
 class Linear(nn.Module):
     def __init__(self, *weights: float) -> None:
         super().__init__()
