@@ -22,6 +22,7 @@ from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.imitators.td3bc import TD3BC, actor_gradient
+from imitate.rl.batches import Batch, batch_of
 from imitate.training.execute import execute
 from imitate.training.experiment import Experiment
 
@@ -173,3 +174,24 @@ def test_values_weigh_alpha_divided_by_their_size(demos: Path, monkeypatch: pyte
     with torch.no_grad():
         learner.improve(torch.zeros(2, 1), torch.zeros(2, 1))
     assert weights == [1.0]
+
+
+def learner_and_batch(demos: Path, **settings: Any) -> tuple[TD3BC, Batch]:
+    with DemoReader(demos) as reader:
+        learner = TD3BC(TD3BCConfig(**SMALL | settings), demos=reader, seed=0)
+    learner.generator = torch.Generator().manual_seed(0)
+    return learner, batch_of(learner.replay.sample(8, np.random.default_rng(0)), learner.policy)
+
+
+def test_targets_go_a_quarter_of_the_way_to_what_they_follow(demos: Path) -> None:
+    learner, batch = learner_and_batch(demos, tau=0.25, actor_every=1)
+    followed = (
+        (learner.target_policy, learner.policy_net.stack),
+        (learner.critics.target, learner.critics.online),
+    )
+    before = [[each.detach().clone() for each in target.parameters()] for target, _ in followed]
+    learner.update(batch)
+    for (target, online), were in zip(followed, before, strict=True):
+        for now, was, new in zip(target.parameters(), were, online.parameters(), strict=True):
+            assert not torch.equal(was, new)
+            torch.testing.assert_close(now, was.lerp(new, 0.25))
