@@ -23,6 +23,7 @@ from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.imitators.td3bc import TD3BC, actor_gradient
 from imitate.rl.batches import Batch, batch_of
+from imitate.rl.continuous import critic_loss, soft_targets
 from imitate.training.execute import execute
 from imitate.training.experiment import Experiment
 
@@ -195,3 +196,16 @@ def test_targets_go_a_quarter_of_the_way_to_what_they_follow(demos: Path) -> Non
         for now, was, new in zip(target.parameters(), were, online.parameters(), strict=True):
             assert not torch.equal(was, new)
             torch.testing.assert_close(now, was.lerp(new, 0.25))
+
+
+def test_targets_are_of_the_target_policy(demos: Path) -> None:
+    """It does nothing, where the policy itself plays its bound; without noise."""
+    learner, batch = learner_and_batch(demos, target_noise=0.0)
+    with torch.no_grad():
+        learner.policy.output.bias.fill_(5.0)
+        for parameter in learner.target_policy.parameters():
+            parameter.zero_()
+        following = learner.critics.of_target(batch["next_obs"], torch.zeros_like(batch["actions"]))
+        outputs = learner.critics.online(torch.cat([batch["obs"], batch["actions"]], -1))[0]
+    wanted, _ = critic_loss(outputs, soft_targets(following, 0.0, batch))
+    torch.testing.assert_close(learner.update(batch)["q_loss"], wanted)
