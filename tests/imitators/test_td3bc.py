@@ -209,3 +209,9 @@ def test_targets_are_of_the_target_policy(demos: Path) -> None:
         outputs = learner.critics.online(torch.cat([batch["obs"], batch["actions"]], -1))[0]
     wanted, _ = critic_loss(outputs, soft_targets(following, 0.0, batch))
     torch.testing.assert_close(learner.update(batch)["q_loss"], wanted)
+
+
+@pytest.mark.parametrize(("every", "improves"), [(1, [True, True, True]), (3, [False, False, True])])
+def test_the_policy_waits_for_the_critics(demos: Path, every: int, improves: list[bool]) -> None:
+    learner, batch = learner_and_batch(demos, actor_every=every)
+    assert ["cloning_loss" in learner.update(batch) for _ in range(3)] == improves
