@@ -44,6 +44,17 @@ def test_the_distillation_loss_by_hand() -> None:
     assert distillation_loss(logits, teacher).tolist() == pytest.approx(expected, abs=1e-6)
 
 
+def test_the_teachers_loss_is_weighted_and_its_temperature_divides_the_values() -> None:
+    """Values 0 and 2 log 3 at temperature 2 are probabilities 1/4 and 3/4: half of log 4."""
+    teacher = learner().teacher
+    teacher.weight = 0.5
+    q_net: Any = lambda _: torch.tensor([[0.0, 2 * math.log(3)]])  # noqa: E731
+    batch = {
+        "obs": torch.zeros(1, 1), "teacher": torch.tensor([[1.0, 0.0]]), "temperature": torch.tensor([2.0]),
+    }  # fmt: skip
+    assert float(teacher.loss(q_net, batch)) == pytest.approx(0.5 * math.log(4))
+
+
 def test_the_weight_falls_as_the_student_nears_the_teacher() -> None:
     student = learner(distill_coef=2.0, total_steps=4_000)
     assert student.weight == 2.0
