@@ -18,7 +18,7 @@ from imitate.envs.vec import SyncVecEnv
 from imitate.rl.continuous import critic_loss
 from imitate.rl.dqn import DQN, DQNConfig
 from imitate.rl.replay import Samples
-from imitate.rl.sac import SAC, least_value
+from imitate.rl.sac import SAC, Temperature, least_value
 from imitate.rl.td3 import TD3
 
 
@@ -132,6 +132,10 @@ def test_the_step_size_falls_linearly(kind: Any, config: Any) -> None:
         learner.schedule(progress)
         assert learner.critics.optimizer.learning_rate == pytest.approx(rate)
         assert learner.policy_net.optimizer.learning_rate == pytest.approx(rate)
+
+
+def test_the_default_target_of_the_entropy_is_minus_one_a_dimension() -> None:
+    assert Temperature(SACConfig(), 3, torch.device("cpu")).target == -3.0
 
 
 @pytest.mark.parametrize(("log_std", "rises"), [(-5.0, True), (-0.5, False)])
