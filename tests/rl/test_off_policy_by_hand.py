@@ -138,6 +138,22 @@ def test_the_default_target_of_the_entropy_is_minus_one_a_dimension() -> None:
     assert Temperature(SACConfig(), 3, torch.device("cpu")).target == -3.0
 
 
+def test_sac_improves_by_noise_that_its_targets_did_not_use() -> None:
+    """The next actions take the first draw, zeros, and those that the policy improves the second, ones."""
+    learner = actor_critic(SAC, SACConfig)
+    given: list[torch.Tensor] = []
+
+    def improve(_: Any, noise: torch.Tensor) -> dict[str, torch.Tensor]:
+        given.append(noise)
+        return {}
+
+    learner.improve = improve
+    with torch.no_grad():
+        noise = torch.stack([torch.zeros(6, 1), torch.ones(6, 1)])
+        learner._descend(batch_of() | {"noise": noise}, improves=True)
+    assert torch.equal(given[0], torch.ones(6, 1))
+
+
 @pytest.mark.parametrize(("log_std", "rises"), [(-5.0, True), (-0.5, False)])
 def test_the_temperature_follows_the_policys_own_entropy(log_std: float, rises: bool) -> None:
     """The target is -1. With a deviation of e^-5 the entropy is about -3.6, with e^-0.5 it is above 0."""
