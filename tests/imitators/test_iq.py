@@ -140,6 +140,38 @@ def test_the_step_of_the_critic_is_autograds(tmp_path: Path) -> None:
     torch.testing.assert_close(gradient, by_outputs)
 
 
+def noted(learner: SoftDQN | SoftSAC) -> list[tuple[Tensor, Tensor]]:
+    """The v and next_v of each loss that the learner takes from now on."""
+    given: list[tuple[Tensor, Tensor]] = []
+    loss = learner.bounds.loss
+
+    def spied(q: Tensor, v: Tensor, next_v: Tensor, batch: Any) -> Any:
+        given.append((v.detach(), next_v))
+        return loss(q, v, next_v, batch)
+
+    learner.bounds.loss = spied  # type: ignore[method-assign]
+    return given
+
+
+def zero(*networks: torch.nn.Module) -> None:
+    for network in networks:
+        for parameter in network.parameters():
+            parameter.detach().zero_()
+
+
+def test_the_entropy_of_the_policy_is_part_of_both_values(tmp_path: Path) -> None:
+    """Its bonus is 2; the critic says 0 of the actions, and its target 1 of the next ones."""
+    learner: Any = filled(learner_of(tmp_path, ENVS[1]))
+    zero(learner.critics.online, learner.critics.target)
+    learner.critics.target.biases[-1].fill_(1.0)
+    learner._sample = lambda obs, _: (torch.zeros(len(obs), 1), torch.full((len(obs),), 2.0))
+    given = noted(learner)
+    learner.update(learner.batches(1)[0])
+    ((v, next_v),) = given
+    assert set(v.flatten().tolist()) == {2.0}
+    assert set(next_v.tolist()) == {3.0}
+
+
 def test_a_discrete_policy_samples_from_the_softmax(tmp_path: Path) -> None:
     learner = learner_of(tmp_path, ENVS[0], ent_coef=0.5)
     assert isinstance(learner, SoftDQN)
