@@ -172,6 +172,19 @@ def test_the_entropy_of_the_policy_is_part_of_both_values(tmp_path: Path) -> Non
     assert set(next_v.tolist()) == {3.0}
 
 
+def test_the_target_network_values_the_next_states(tmp_path: Path) -> None:
+    """It says 1 of all three actions, and the network itself 0: 1 + log 3 at temperature 1."""
+    learner = filled(learner_of(tmp_path, ENVS[0], ent_coef=1.0))
+    assert isinstance(learner, SoftDQN)
+    zero(learner.q_net, learner.target_net)
+    learner.target_net.policy.output.bias.detach().fill_(1.0)
+    given = noted(learner)
+    learner.update(learner.batches(1)[0])
+    ((v, next_v),) = given
+    torch.testing.assert_close(v, torch.full_like(v, math.log(3)))
+    torch.testing.assert_close(next_v, torch.full_like(next_v, 1 + math.log(3)))
+
+
 def test_a_discrete_policy_samples_from_the_softmax(tmp_path: Path) -> None:
     learner = learner_of(tmp_path, ENVS[0], ent_coef=0.5)
     assert isinstance(learner, SoftDQN)
