@@ -143,4 +143,7 @@ def _played(out: Path, info: DemoInfo, seed: int) -> int:
                 f"{out} was recorded from {reader.info.expert}, not by a person: choose another --out"
             )
         check_same(out, reader.info, info)
+        # 0 in files of versions that did not note it
+        if (fps := reader.info.fps) not in (0, info.fps):
+            raise InputError(f"{out} was recorded at {fps:g} steps a second: resume with --fps {fps:g}")
         return max(reader.begun(seed).values(), default=-1) + 1

@@ -245,6 +245,10 @@ def test_a_person_plays_something_at_some_speed(
             "not {'sutton_barto_reward': True}",
         ),
         (["--env", "CartPole-v1", "--seed", "1"], "seed 0, not 1"),
+        (
+            ["--env", "CartPole-v1", "--fps", "500"],
+            "was recorded at 1000 steps a second: resume with --fps 1000",
+        ),
     ],
 )
 def test_a_person_goes_on_with_the_same_settings(
@@ -258,8 +262,10 @@ def test_a_person_goes_on_with_the_same_settings(
     presses = iter([{"right"}] * 14 + [{"escape"}])
     monkeypatch.setattr(Window, "down", lambda _: next(presses))
     out = tmp_path / "a.h5"
-    command = ["collect", "human", "--out", str(out), "--fps", "1000"]
-    assert main([*command, "--env", "CartPole-v1"]) == 0
+    command = ["collect", "human", "--out", str(out)]
+    assert main([*command, "--env", "CartPole-v1", "--fps", "1000"]) == 0
+    if "--fps" not in other:
+        other = [*other, "--fps", "1000"]
     before = out.read_bytes()
     assert main([*command, "--resume", *other]) == 2
     assert said in capsys.readouterr().err
