@@ -65,6 +65,15 @@ def batches(data: Transitions, next_actions: Tensor, count: int, size: int) -> I
         yield {name: column[rows] for name, column in columns.items()}
 
 
+def going_on(next_obs: Tensor, next_actions: Tensor) -> dict[str, Tensor]:
+    """What `targets` needs, of steps without a reward that go on."""
+    never = torch.zeros(len(next_obs), dtype=torch.bool)
+    return {
+        **{"rewards": torch.zeros(len(next_obs)), "terminated": never},
+        **{"next_obs": next_obs, "next_actions": next_actions},
+    }
+
+
 CONFIG = FQEConfig(hidden=(32,), learning_rate=1e-2, tau=0.1, gamma=0.9, batch_size=32)
 
 
@@ -193,11 +202,14 @@ def test_rewards_are_divided_by_the_spread_of_all_discounted_returns_so_far() ->
     assert_allclose(critic.reward_scale, np.std([1.0, 1.5, 3.0]), rtol=1e-6)
     obs = torch.arange(3)
     with torch.no_grad():
+        batch = going_on(obs, torch.ones(3, dtype=torch.int64))
         in_rewards = critic.q_all(obs) * critic.reward_scale
+        targets = critic.targets(batch) * critic.reward_scale
         critic.take_in([trajectory([0, 1], [1], [100.0], terminated=True)], goes_right)
         assert_allclose(critic.reward_scale, np.std([1.0, 1.5, 3.0, 100.0]), rtol=1e-6)
-        # What the critics say in the environment's rewards is as before.
+        # What the critics and their targets say in the environment's rewards is as before.
         assert_allclose(critic.q_all(obs) * critic.reward_scale, in_rewards, rtol=1e-4)
+        assert_allclose(critic.targets(batch) * critic.reward_scale, targets, rtol=1e-4)
 
 
 def test_inputs_follow_all_the_data_and_the_critics_say_what_they_said() -> None:
@@ -207,12 +219,14 @@ def test_inputs_follow_all_the_data_and_the_critics_say_what_they_said() -> None
         [trajectory(np.float32([[0], [1], [2], [1]]), actions, [0, 0, 0], terminated=True)], goes_right
     )
     obs = torch.tensor([[0.5], [1.5]])
-    before = critic.heads(obs, torch.ones(2, 1)).detach()
+    batch = going_on(obs, torch.ones(2, 1))
+    before, targets = critic.heads(obs, torch.ones(2, 1)).detach(), critic.targets(batch)
     far = trajectory(np.float32([[6], [8], [6], [8]]), actions, [0, 0, 0], terminated=True)
     critic.take_in([far], goes_right)
     assert critic.encoder.moments is not None
     assert_allclose(critic.encoder.moments.mean, [4.0])  # of 0 1 2 1 6 8 6 8
     assert_allclose(critic.heads(obs, torch.ones(2, 1)).detach(), before, rtol=1e-4)
+    assert_allclose(critic.targets(batch), targets, rtol=1e-4)
 
 
 def test_the_expert_is_asked_only_where_a_piece_was_cut() -> None:

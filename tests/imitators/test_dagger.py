@@ -37,6 +37,10 @@ def learned(folder: Path, env_id: str, expert: Any, **options: Any) -> Iterator[
     with learning(folder, env_id, expert, **options) as learner:
         while not learner.done:
             learner.step()
+        for policy in (learner.policy, learner.student.actor):
+            moments = policy.encoder.moments
+            assert moments is not None
+            assert moments.count == learner.env_steps
         yield learner
 
 
