@@ -69,6 +69,13 @@ def test_a_fitted_critic_does_not_learn_from_the_states_that_judge_it(
 ) -> None:
     """Each iteration brings 40 states, of which half judge."""
     held: list[int] = []
+    probes: list[Tensor] = []
+
+    def judge(_critic: Any, obs: Tensor, *_: Any) -> tuple[Gate, dict[str, float]]:
+        probes.append(obs)
+        return CLOSED, {}
+
+    monkeypatch.setattr("imitate.aggrevated.learner.judge_critic", judge)
     monkeypatch.setattr(FittedQ, "fit", lambda *_, held_out=0: held.append(held_out) or 0.0)
     fields: dict[str, Any] = {
         "total_steps": 80,
@@ -77,8 +84,11 @@ def test_a_fitted_critic_does_not_learn_from_the_states_that_judge_it(
         "fqe_updates": 1,
     }
     with learning(tmp_path, "ContinuousIdentity-v0", np.copy, "fqe", trial=0.0, **fields) as learner:
-        learner.step()
-        learner.step()
+        for _ in range(2):
+            learner.step()
+            critic = learner.learner.critic
+            assert isinstance(critic, FittedQ)
+            assert torch.equal(probes.pop(), critic.memory.last(20)[0])
     assert held == [20, 20]
 
 

@@ -154,6 +154,13 @@ def test_sac_improves_by_noise_that_its_targets_did_not_use() -> None:
     assert torch.equal(given[0], torch.ones(6, 1))
 
 
+def test_the_step_size_of_dqn_falls_until_the_end_and_not_until_exploration_does() -> None:
+    dqn = dqn_of(lr_schedule="linear", learning_rate=1e-3, exploration_fraction=0.5)
+    for progress, rate in ((0.0, 1e-3), (0.25, 7.5e-4), (1.0, 0.0)):
+        dqn.schedule(progress)
+        assert dqn.optimizer.learning_rate == pytest.approx(rate)
+
+
 @pytest.mark.parametrize(("log_std", "rises"), [(-5.0, True), (-0.5, False)])
 def test_the_temperature_follows_the_policys_own_entropy(log_std: float, rises: bool) -> None:
     """The target is -1. With a deviation of e^-5 the entropy is about -3.6, with e^-0.5 it is above 0."""

@@ -98,6 +98,30 @@ def test_targets_are_smoothed_by_clipped_noise() -> None:
     assert found.flatten().tolist() == pytest.approx([0.6, 0.9, -0.05])
 
 
+def test_smoothed_actions_stay_within_the_bounds() -> None:
+    """The target policy's actions are 0.9 and -0.9, whose values are themselves; noise of 0.2 would pass the bounds."""
+    batch = {"next_obs": torch.zeros(2, 1), "returns": torch.zeros(2), "discounts": torch.ones(2)}
+    actions, noise = torch.tensor([[0.9], [-0.9]]), torch.tensor([[1.0], [-1.0]])
+    policy: Any = SimpleNamespace(outputs=lambda _: actions.atanh())
+    critics: Any = SimpleNamespace(of_target=lambda _, following: torch.stack([following, following + 1]))
+    config: Any = SimpleNamespace(target_noise=0.2, noise_clip=0.5)
+    found = smoothed_targets(policy, critics, batch, noise, config)
+    assert found.flatten().tolist() == [1.0, -1.0]
+
+
+def test_the_policy_that_is_handed_over_has_the_noise_of_exploration() -> None:
+    assert learner_of(action_noise=0.2).policy.log_std.item() == pytest.approx(math.log(0.2))
+
+
+def test_exploration_stays_within_the_bounds() -> None:
+    """The bounds of the environment's actions are -2 and 2."""
+    learner = learner_of(action_noise=0.5, learning_starts=2)
+    learner.replay.add(learner.collect())
+    learner.actor.outputs = lambda obs: np.full((len(obs), 1), np.arctanh(0.9), np.float32)  # type: ignore[method-assign]
+    actions, unit = learner.choose(np.zeros((1_000, 1), np.float32), np.zeros(1_000, bool))
+    assert (unit.max(), actions.max()) == (1.0, 2.0)
+
+
 def test_it_explores_with_gaussian_noise() -> None:
     learner = learner_of(action_noise=0.2, learning_starts=2)
     learner.replay.add(learner.collect())
