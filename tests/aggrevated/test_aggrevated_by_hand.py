@@ -27,6 +27,7 @@ from imitate.imitators.cloning import new_policy
 from imitate.imitators.dagger import DAggerConfig
 from imitate.imitators.roll_in.student import Student
 from imitate.nn.distributions import Categorical, Gaussian
+from imitate.rl.paired import played
 from imitate.rl.rollout import Rollout
 
 
@@ -105,8 +106,24 @@ def test_means_are_over_the_updates_that_were_taken(batches: int, means: dict[st
     assert student.fit(loss, [(zeros, each) for each in losses[:batches]], 5) == means
 
 
-def test_the_trial_takes_its_share_of_the_steps(tmp_path: Path) -> None:
-    """A fifth of 3,000 steps are 600: 30 episodes of ten steps of each of the two."""
+def test_the_last_of_four_steps_has_a_quarter_of_the_learning_rate() -> None:
+    box, config = spaces.Box(-1, 1, (1,)), DAggerConfig(learning_rate=1e-3)
+    student = Student(config, new_policy(config, box, box, seed=0))
+    zeros = torch.zeros(1, 1)
+    student.fit(lambda distribution, *_: (distribution.mean.square(), {}), [(zeros, zeros)] * 4, 4)
+    assert student.optimizer.learning_rate == pytest.approx(1e-3 / 4)
+
+
+def test_the_trial_takes_its_share_of_the_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fifth of 3,000 steps are 600: 30 episodes of ten steps of each of the two, which may have a third of the 1,200
+    that are left."""
+    limits: list[int] = []
+
+    def limited(*arguments: Any) -> Any:
+        limits.append(arguments[-1])
+        return played(*arguments)
+
+    monkeypatch.setattr("imitate.aggrevated.trial.played", limited)
     fields: dict[str, Any] = {
         "total_steps": 3_000,
         "iterations": 10,
@@ -120,6 +137,7 @@ def test_the_trial_takes_its_share_of_the_steps(tmp_path: Path) -> None:
             metrics = learner.step()
     assert metrics["trial_pairs"] == 30.0
     assert before == 1_800
+    assert limits == [400, 400]
 
 
 def rollout_of(rewards: Any, obs: Any, last_obs: Any = (0, 0), *, end_obs: Any = (), **ends: Any) -> Rollout:
