@@ -13,6 +13,7 @@ from imitate.aggrevated.guidance import Guidance
 from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.nn.distributions import Categorical, Gaussian
+from imitate.nn.normalize import ReturnScaler
 from imitate.nn.policy import ActorPolicy
 from imitate.rl import ppo as ppo_module
 from imitate.rl.a2c import A2C, A2CConfig, a2c_loss
@@ -68,6 +69,25 @@ def test_the_reward_scale_forgets_an_episode_at_its_time_limit_and_at_a_restart(
     assert learner.scaler.running.tolist() == [1.0]
     learner.restart()
     assert learner.scaler.running.tolist() == [0.0]
+
+
+@pytest.mark.parametrize(("algorithm", "config"), [(PPO, PPOConfig), (A2C, A2CConfig)])
+def test_the_reward_scale_has_the_learners_discount(algorithm: Any, config: Any) -> None:
+    learner = algorithm(config(gamma=0.5, normalize_rewards=True), envs=envs(), seed=0)
+    assert learner.scaler.gamma == 0.5
+
+
+def test_a_new_policy_hardly_tells_states_apart_and_a_new_value_function_does() -> None:
+    learner = PPO(PPOConfig(), envs=envs(), seed=0)
+    for output, gain in ((learner.policy.output, 0.01), (learner.value_net.output, 1.0)):
+        assert output.weight.norm(dim=-1).tolist() == pytest.approx([gain])
+
+
+def test_scaled_rewards_are_clipped_at_10() -> None:
+    """One reward of 1 in 400 is twenty deviations."""
+    rewards = np.zeros((400, 1), np.float32)
+    rewards[7] = 1.0
+    assert ReturnScaler(1, gamma=0.0)(rewards, np.zeros((400, 1), bool)).max() == 10.0
 
 
 def test_the_value_function_learns_returns() -> None:

@@ -304,6 +304,16 @@ def test_steps_are_drawn_by_priority_and_new_ones_have_the_highest() -> None:
     assert replay.tree.sums[1] == 1 + 3 + 3
 
 
+def test_what_was_cleared_is_drawn_no_more() -> None:
+    replay = make(PrioritizedReplay, n_step=1)
+    assert isinstance(replay, PrioritizedReplay)
+    replay.add(steps([1, 2, 4]))
+    replay.clear()
+    replay.add(steps([8]))
+    assert set(replay.sample(100, np.random.default_rng(0)).returns.tolist()) == {8.0}
+    assert replay.tree.sums[1] == 1
+
+
 def test_importance_weights_by_hand() -> None:
     """(1 / P)^0.5, divided by the largest: of 1 / 2 and 1 / 4 the first is the square root of a half."""
     assert importance_weights(np.float32([0.5, 0.25]), 0.5).tolist() == pytest.approx([2**-0.5, 1.0])
