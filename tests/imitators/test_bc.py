@@ -156,6 +156,20 @@ def test_a_loss_that_is_handed_in_takes_the_place_of_bcs(tmp_path: Path) -> None
     assert twice["loss"] == pytest.approx(2 * plain["loss"])
 
 
+def test_the_logged_loss_is_the_mean_over_one_epochs_steps_and_members(tmp_path: Path) -> None:
+    def three(policy: ActorPolicy, distribution: Distribution, actions: Tensor) -> Tensor:
+        return 0 * bc_loss(policy, distribution, actions) + 3.0
+
+    demos = recorded(tmp_path, "ContinuousIdentity-v0", Namer(), 4)
+    learner = BC(BCConfig(batch_size=10, members=2), demos=demos, seed=0, loss=three)
+    assert [learner.step()["loss"] for _ in range(2)] == [3.0, 3.0]
+
+
+def test_the_optimizer_decays_the_weights_as_the_config_says(tmp_path: Path) -> None:
+    demos = recorded(tmp_path, "CartPole-v1", Balancer(), 1)
+    assert BC(BCConfig(weight_decay=0.5), demos=demos, seed=0).members[0].optimizer.weight_decay == 0.5
+
+
 @pytest.mark.parametrize("shape", ["()", "(32, 1)", "(32, 32)"])
 def test_a_loss_that_is_not_one_number_a_pair_is_refused(shape: str, tmp_path: Path) -> None:
     """The mean of a column minus a row would be taken over all pairs of pairs."""

@@ -119,6 +119,18 @@ def test_each_teacher_is_asked_once_in_every_state(tmp_path: Path) -> None:
         assert student.expert_queries == 880
 
 
+@pytest.mark.usefixtures("short_fits")
+def test_labels_are_of_the_teachers_that_the_fitted_critic_prefers(tmp_path: Path) -> None:
+    teachers = [NAMES_ZERO, BLIND_TO_ZERO]
+    with learning(tmp_path / "s.h5", DAgger, DAggerConfig(**FEW), "Identity-v0", teachers) as student:
+        student.step()
+        critic, obs = student.roll_in.teacher.critic, torch.arange(3)
+        zero, other = (critic.q(obs, torch.from_numpy(each.act(obs.numpy()))) for each in teachers)
+        preferred = torch.where(zero >= other, 0, torch.tensor([1, 1, 2]))
+        states, labels = critic.memory.last(len(critic.memory))
+        assert torch.equal(labels, preferred[states])
+
+
 def test_a_question_that_one_teacher_does_not_answer_is_no_query(tmp_path: Path) -> None:
     def fail(obs: Array) -> Array:
         raise ConnectionError(f"no answer to {len(obs)}")

@@ -10,6 +10,7 @@ from imitate import PPO, PPOConfig, evaluate
 from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
+from imitate.nn.adam import Adam
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.refit import refit, with_head
@@ -63,6 +64,19 @@ def test_the_fitted_policy_acts_as_the_given_one_and_explores_as_much() -> None:
     assert abs(ppo.policy.act(obs) - imitator.act(obs)).max() < 0.05
     assert torch.equal(ppo.policy.log_std.detach(), torch.tensor([-1.0]))
     assert "value_loss" in ppo.step()
+
+
+def test_the_step_size_of_a_fit_falls_to_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates: list[float] = []
+
+    class Noting(Adam):
+        def step(self, loss: torch.Tensor) -> None:
+            rates.append(self.learning_rate)
+            super().step(loss)
+
+    monkeypatch.setattr("imitate.nn.refit.Adam", Noting)
+    refit(saturated(), saturated(0.5), [torch.zeros(2, 1)] * 4, 4)
+    assert rates == pytest.approx([1e-3, 7.5e-4, 5e-4, 2.5e-4])
 
 
 def test_a_deviation_that_depends_on_the_state_is_left_behind() -> None:
