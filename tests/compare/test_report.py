@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 from reported import fill, five, outcome
+from test_suite import fill as fill_suite
 
 from imitate.compare.report.report import write_report
 from imitate.compare.report.results_table import as_csv, as_latex, as_markdown, latex, rows
+from imitate.compare.report.suite_tables import suite_latex
+from imitate.compare.statistics.aggregate import read_suite
 from imitate.errors import InputError
 from imitate.files import write_json
 
@@ -71,6 +74,14 @@ def test_latex_has_a_caption_and_bold_only_where_significant(tmp_path: Path) -> 
     survived = replace(clear, failures=["dagger-seed5: it fell", "dagger-seed6: it fell"])
     assert "5 seeds, without 2 runs of DAgger that failed." in latex(survived)
     assert r"\textbf" not in latex(survived)
+
+
+def test_a_suites_score_is_not_bold_if_runs_of_its_learner_failed(tmp_path: Path) -> None:
+    learners = {"bc": five(500, 500)[:4], "ppo": five(300, 300)}
+    suite = fill_suite(tmp_path, dict.fromkeys(("CartPole-v1", "Acrobot-v1"), learners))
+    assert r"BC & \textbf{1} & " in suite_latex(read_suite(suite))
+    write_json(suite / "Acrobot-v1" / "errors" / "bc-seed4.json", {"error": "bc-seed4: it fell"})
+    assert r"BC & 1 & " in suite_latex(read_suite(suite))
 
 
 def test_no_cell_is_a_formula(tmp_path: Path) -> None:

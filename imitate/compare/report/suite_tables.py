@@ -57,7 +57,8 @@ def suite_latex(suite: SuiteOutcome) -> str:
     bold = set()
     if len(aggregates) > 1:
         best = aggregates[0].algorithm
-        if all(lead.certain for lead in suite.leads if best in (lead.a, lead.b)):
+        certain = all(lead.certain for lead in suite.leads if best in (lead.a, lead.b))
+        if certain and not suite.failed(best):  # as `certain_best`
             bold.add((title(best), "IQM of scores"))
     for label, outcome in outcomes.items():
         if (winner := certain_best(outcome)) is not None:

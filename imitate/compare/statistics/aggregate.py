@@ -136,6 +136,10 @@ class SuiteOutcome:
         fewest = min(outcome.seeds for outcome in self.outcomes.values())
         return min((len(each.scores) for each in self.aggregates), default=fewest)
 
+    def failed(self, algorithm: str) -> int:
+        """The number of the learner's runs that failed in the scored environments."""
+        return sum(self.outcomes[label].failed(algorithm) for label in self.scored)
+
     @property
     def failures(self) -> list[str]:
         """One line for each job that failed."""

@@ -32,7 +32,7 @@ def suite_answer(suite: SuiteOutcome) -> Answer:
         ahead = [table.get((best.algorithm, other.algorithm)) for other in others]
         certain = [lead for lead in ahead if lead is not None and lead.certain]
         if len(certain) == len(others):
-            if lost := sum(suite.outcomes[label].failed(best.algorithm) for label in suite.scored):
+            if lost := suite.failed(best.algorithm):
                 return survivors(best.title, lost)
             return _said(suite, verdict, max(certain, key=lambda lead: lead.p))
     return _said(suite, "unclear", next(lead for lead in table.values() if not lead.certain))
