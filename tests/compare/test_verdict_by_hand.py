@@ -15,7 +15,7 @@ from imitate.compare.statistics.aggregate import read_suite
 from imitate.compare.statistics.finished_runs import read_outcome
 from imitate.compare.statistics.intervals import Difference, interval, stretched
 from imitate.compare.statistics.job_results import Point, Result
-from imitate.compare.statistics.pairs import Pair
+from imitate.compare.statistics.pairs import Pair, _corrected
 from imitate.compare.statistics.suite_verdict import suite_answer
 from imitate.compare.statistics.verdict import answer
 from imitate.files import write_json
@@ -45,6 +45,14 @@ def test_noise_alone_leaves_the_degrees_of_the_seeds() -> None:
     assert interval([[1.0, -3.0], [-1.0, 3.0]]) == pytest.approx((-12.706, 12.706), abs=1e-3)
 
 
+def test_degrees_are_never_fewer_than_those_of_one_part() -> None:
+    # Seeds' means 1, 0 and 0: variance 1/3 / 3 = 1/9 with two degrees of freedom; the episodes' the same. Residuals of
+    # 4/3, four of 2/3 and four of 1/3: 4 / 4 / 9 = 1/9, which is in both, so the variance is 1/9. The degrees
+    # (1/9)^2 / (2 * (1/9)^2 / 2) = 1 are fewer than 2: t is 4.303.
+    low, high = interval([[3.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    assert (low, high) == pytest.approx(((1 - 4.303) / 3, (1 + 4.303) / 3), abs=1e-3)
+
+
 def test_an_interval_holds_its_own_value() -> None:
     """97.5 % of draws 2 and 3 is 2.975, stretched by 1.5838; none is below 1."""
     low, high = stretched(1.0, [2.0, 3.0], 5)
@@ -72,9 +80,10 @@ def test_a_suites_winner_is_ahead_of_all_of_the_other_kind(
 
 
 def test_there_is_no_verdict_on_a_suites_runs_that_survived(tmp_path: Path) -> None:
-    suite = fill_suite(tmp_path, {"CartPole-v1": {"bc": five(500, 500)[:4], "ppo": five(300, 300)}})
+    learners = {"bc": five(500, 500)[:4], "ppo": five(300, 300)}
+    suite = fill_suite(tmp_path, dict.fromkeys(("CartPole-v1", "Acrobot-v1"), learners))
     assert suite_answer(read_suite(suite)).verdict == "yes"
-    errors = suite / "CartPole-v1" / "errors"
+    errors = suite / "Acrobot-v1" / "errors"
     write_json(errors / "bc-seed4.json", {"error": "bc-seed4: learning diverged", "traceback": ""})
     said = suite_answer(read_suite(suite))
     assert (said.verdict, "1 run of BC failed" in said.sentence) == ("unclear", True)
@@ -93,6 +102,9 @@ def test_a_suites_verdict_is_corrected_for_its_tests(tmp_path: Path) -> None:
     ("final", "verdict", "test"),
     [
         (five(400, 600), "unclear", None),  # level on average, but it may be 98 behind: the margin is 24
+        # at most 23.8 behind, and 24.5
+        (five(475.7, 524.3), "yes", "area under the curve"),
+        (five(475.04, 524.96), "unclear", None),
         (five(490, 490), "no", "final return"),  # certainly behind, though by less than the margin
         (five(500, 500), "yes", "area under the curve"),
     ],
@@ -124,6 +136,14 @@ def test_one_seed_of_either_learner_allows_no_test(few: str, tmp_path: Path) -> 
     assert answer(found).verdict == "unclear"
 
 
+def test_each_of_the_two_families_is_corrected() -> None:
+    # Of three tests: 3 * 0.01, 2 * 0.02, and 0.03, which is not below the one before. Of one: 0.04.
+    given = ((0.01, False), (0.02, False), (0.03, False), (0.04, True))
+    found = _corrected([Pair("a", "b", 1.0, 0.5, 1.5, p, 1.0, p, asked) for p, asked in given])
+    assert [pair.p for pair in found] == pytest.approx([0.03, 0.04, 0.04, 0.04])
+    assert [pair.alone for pair in found] == [0.01, 0.02, 0.03, 0.04]
+
+
 def test_a_pair_turned_round() -> None:
     pair = Pair("a", "b", 3.0, 1.0, 5.0, 0.01, 0.75, 0.005, True, Difference(0.25, 0.125, 0.5, 0.03))
     area = Difference(-0.25, -0.5, -0.125, 0.03)
@@ -149,6 +169,18 @@ def test_who_fell_back_reached_nothing(tmp_path: Path) -> None:
     dagger = read_outcome(out).learners[0]
     assert read_outcome(out).to_reach(dagger, 0.95) == [300.0] * 5
     assert "at the least cost" not in answer(read_outcome(out)).sentence
+
+
+def test_who_fell_back_by_less_than_the_margin_reached_it(tmp_path: Path) -> None:
+    """460 is 92 % of the way from 20 to 500: 3 % below the goal."""
+    out = fill(tmp_path / "out", {"dagger": five(460, 460), "ppo": five(20, 20)})
+    for path in (out / "runs").glob("dagger-*"):
+        found = Result.load(path)
+        assert found is not None
+        points = [Point(100 * n, 50 * n, 2.0 * n, [500.0 if n >= 3 else 20.0] * 2) for n in range(POINTS + 1)]
+        result("dagger", found.seed, found.returns, curve=points).save(path)
+    said = answer(read_outcome(out)).sentence
+    assert "DAgger reached 95 % of the expert at the least cost: 150 expert answers and 300 steps." in said
 
 
 def test_references_are_of_the_learners_first_episodes(tmp_path: Path) -> None:
@@ -177,3 +209,15 @@ def test_a_lead_is_drawn_with_the_same_seeds_and_episodes_for_both(tmp_path: Pat
     (lead,) = found.leads
     assert 0.049 < lead.iqm.low <= lead.iqm.value <= lead.iqm.high < 0.051
     assert lead.certain
+
+
+def test_a_suite_ranks_by_the_iqm_and_stretches_each_values_own_draws(tmp_path: Path) -> None:
+    # DAgger's scores are four times 0.4, and 2. 97.5 % of the draws have the 2 three times or less: a mean of
+    # (2 * 0.4 + 3 * 2) / 5 = 1.36 and, with 1 for the 2, a gap of 1 - 3.8 / 5 = 0.24; stretched by 1.5838.
+    dagger = [*five(212, 212)[:4], [975.0, 985.0]]
+    found = read_suite(fill_suite(tmp_path, {"CartPole-v1": {"dagger": dagger, "bc": five(260, 260)}}))
+    assert [each.algorithm for each in found.aggregates] == ["bc", "dagger"]
+    _, lucky = found.aggregates
+    assert (lucky.iqm.value, lucky.mean.value, lucky.gap.value) == pytest.approx((0.4, 0.72, 0.48))
+    assert lucky.mean.high == pytest.approx(0.72 + 1.5838 * (1.36 - 0.72), abs=1e-3)
+    assert lucky.gap.low == pytest.approx(0.48 - 1.5838 * (0.48 - 0.24), abs=1e-3)
