@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from reported import fill, five, outcome, result
@@ -17,7 +18,7 @@ from imitate.compare.statistics.finished_runs import read_outcome
 from imitate.compare.statistics.intervals import difference, holm
 from imitate.compare.statistics.job_results import Point, Result
 from imitate.compare.statistics.verdict import answer, warnings
-from imitate.files import write_json
+from imitate.files import read_json, write_json
 
 
 def test_pairs_are_paired_and_corrected(tmp_path: Path) -> None:
@@ -147,6 +148,27 @@ def test_warnings_name_what_is_missing(tmp_path: Path) -> None:
     assert said[0] == "One seed says little about others: run 5 or more (add them with --seeds 5)."
     assert "PPO: preset made for another budget: 9 steps." in said
     assert said[-1] == "Not run yet: ppo-seed1."
+
+
+@pytest.mark.parametrize(("steps", "warned"), [(1_400, True), (1_450, False)])
+def test_less_than_nine_tenths_of_the_budget_is_said(steps: int, warned: bool, tmp_path: Path) -> None:
+    said = warnings(outcome(tmp_path, {"ppo": five(100, 180)}, changes={"env_steps": steps}))
+    assert said == (["PPO spent 1,400 of 1,600 steps."] if warned else [])
+
+
+@pytest.mark.parametrize(
+    ("published", "said"),
+    [(-150.0, []), (-100.0, ["The expert is weak here: −160, where −100 was published."])],
+)
+def test_an_expert_is_weak_a_fifth_below_a_negative_return(
+    published: float, said: list[str], tmp_path: Path
+) -> None:
+    out = fill(tmp_path / "out", {"ppo": five(-500, -400)}, expert=-160.0)
+    text = read_json(out / "references.json", dict[str, Any])
+    text["random"]["returns"] = [-1_000.0, -1_000.0]
+    text["expert"]["published_return"] = published
+    write_json(out / "references.json", text)
+    assert warnings(read_outcome(out)) == said
 
 
 @pytest.mark.usefixtures("undrawn")
