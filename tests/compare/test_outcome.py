@@ -13,6 +13,7 @@ from reported import fill, five, outcome, result
 from imitate.compare.plan.comparison import POINTS
 from imitate.compare.report.page_data import VIDEO_BYTES, films, tiles
 from imitate.compare.report.report import write_report
+from imitate.compare.statistics.entry import Entry
 from imitate.compare.statistics.finished_runs import merged, read_outcome
 from imitate.compare.statistics.job_results import Point, Result
 from imitate.compare.statistics.verdict import answer, cost_words, warnings
@@ -27,6 +28,8 @@ def test_results_are_read_back(tmp_path: Path) -> None:
     assert bc.average("cpu_seconds") == 14.0
     assert ppo.worst == 95.0  # of ten episodes the worst
     assert ppo.typical.seed == 2
+    # the lower of the two in the middle
+    assert Entry("ppo", ppo.results[:4]).typical.seed == 1
     assert [entry.imitates for entry in (bc, dagger, ppo)] == [True, True, False]
 
 
@@ -50,6 +53,13 @@ def test_a_run_that_failed_to_play_more_test_episodes_has_failed(tmp_path: Path)
     write_json(path, read_json(path, dict[str, Any]) | {"episodes": 4})
     write_json(out / "errors" / "ppo-seed0.json", {"error": "ppo-seed0: it has no policy", "traceback": ""})
     assert read_outcome(out).failures == ["ppo-seed0: it has no policy"]
+
+
+def test_a_failure_is_that_of_the_learner_with_the_whole_name(tmp_path: Path) -> None:
+    out = fill(tmp_path / "out", {"ppo": five(1, 2), "ppo@wide": five(1, 2)[:4]})
+    write_json(out / "errors" / "ppo@wide-seed4.json", {"error": "ppo@wide-seed4: it fell"})
+    found = read_outcome(out)
+    assert (found.failed("ppo"), found.failed("ppo@wide")) == (0, 1)
 
 
 @pytest.mark.parametrize("linked", ["bc.mp4", "bc.jpg"])
@@ -250,6 +260,13 @@ def test_the_last_policy_is_tested_on_the_common_episodes(tmp_path: Path) -> Non
     b = fill(tmp_path / "b", {"ppo": [[4.0, 8.0]]})
     bc, _ = read_outcome(a, b).learners
     assert (bc.results[0].returns, bc.results[0].last_returns) == ([4.0, 8.0], [1.0, 5.0])
+
+
+def test_validations_are_spent_and_the_last_policy_has_returns_of_its_own() -> None:
+    steps = {"env_steps": 1_000, "demo_steps": 200, "validation_steps": 400}
+    found = result("sqil", 0, [4.0, 8.0], last_returns=[1.0, 5.0], **steps)
+    assert (found.spent, found.mean, found.last_mean) == (1_600, 6.0, 3.0)
+    assert result("sqil", 0, [4.0, 8.0]).last_mean == 6.0
 
 
 def test_an_infinite_setting_is_kept_as_a_word(tmp_path: Path) -> None:

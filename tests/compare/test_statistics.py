@@ -133,6 +133,8 @@ def test_the_worst_tenth_sees_the_crashes() -> None:
     returns[1, 3] = -100.0
     assert worst(returns) == 100.0  # the two worst of twenty
     assert worst([[5.0, 7.0]]) == 5.0
+    # A tenth of 15 is two, rounded.
+    assert worst([[0.0, 10.0] + [100.0] * 13]) == 5.0
 
 
 # --- suites: values that rliable 1.2.0 gave for the same arrays
