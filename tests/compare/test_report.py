@@ -81,7 +81,9 @@ def test_a_suites_score_is_not_bold_if_runs_of_its_learner_failed(tmp_path: Path
     suite = fill_suite(tmp_path, dict.fromkeys(("CartPole-v1", "Acrobot-v1"), learners))
     assert r"BC & \textbf{1} & " in suite_latex(read_suite(suite))
     write_json(suite / "Acrobot-v1" / "errors" / "bc-seed4.json", {"error": "bc-seed4: it fell"})
-    assert r"BC & 1 & " in suite_latex(read_suite(suite))
+    survived = suite_latex(read_suite(suite))
+    assert r"BC & 1 & " in survived
+    assert "environment steps, without 1 run of BC that failed." in survived
 
 
 def test_no_cell_is_a_formula(tmp_path: Path) -> None:

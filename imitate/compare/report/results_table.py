@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -136,15 +136,19 @@ def as_markdown(table: list[TableRow], columns: tuple[str, ...] = SHOWN) -> str:
 def latex(outcome: Outcome) -> str:
     """The table of a comparison in LaTeX, for a paper."""
     comparison, best = outcome.comparison, certain_best(outcome)
-    lost = {each.title: outcome.failed(each.algorithm) for each in outcome.learners}
-    failed = [f"{counted(count, 'run')} of {title}" for title, count in lost.items() if count]
-    without = f", without {listed(failed)} that failed" if failed else ""
+    without = without_failed({each.title: outcome.failed(each.algorithm) for each in outcome.learners})
     caption = (
         f"{comparison.env_id}: mean return of {comparison.episodes} test episodes after {comparison.budget:,} "
         f"environment steps, {counted(outcome.seeds, 'seed')}{without}. {INTERVALS} {BOLD}"
     )
     bold = {(best.title, "Mean return")} if best else set()
     return as_latex(rows(outcome), caption=caption, label=comparison.env_id, bold=bold)
+
+
+def without_failed(lost: Mapping[str, int]) -> str:
+    """Words for the runs that failed, from their number by the learner's title; none if there are none."""
+    failed = [f"{counted(count, 'run')} of {title}" for title, count in lost.items() if count]
+    return f", without {listed(failed)} that failed" if failed else ""
 
 
 def certain_best(outcome: Outcome) -> Entry | None:

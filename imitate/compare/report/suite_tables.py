@@ -15,6 +15,7 @@ from imitate.compare.report.results_table import (
     certain_best,
     number_cell,
     runs_csv,
+    without_failed,
 )
 from imitate.compare.statistics.aggregate import SuiteOutcome
 from imitate.compare.statistics.collapse import mean_words
@@ -70,7 +71,11 @@ def suite_latex(suite: SuiteOutcome) -> str:
         else f"Mean return over {counted(suite.seeds, 'seed')}"
     )
     steps = " to ".join(f"{each:,}" for each in budgets)
-    caption = f"{shown}, after {steps} environment steps. {INTERVALS} {BOLD}"
+    names = [name for outcome in outcomes.values() for name in outcome.comparison.algorithms]
+    without = without_failed(
+        {title(name): sum(outcome.failed(name) for outcome in outcomes.values()) for name in names}
+    )
+    caption = f"{shown}, after {steps} environment steps{without}. {INTERVALS} {BOLD}"
     return as_latex(table, columns, caption=caption, label=suite.name, bold=bold)
 
 
