@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 from recordings import INFO, trajectory
 
 from imitate.datasets import DemoReader, DemoWriter, episode_seeds
@@ -33,3 +34,14 @@ def test_parts_of_episodes_count_among_those_that_began_first(tmp_path: Path) ->
     with DemoReader(tmp_path / "demos.h5") as demos:
         assert np.array_equal(demos.first(2), [1, 2])
         assert demos.begun() == {first: 0, second: 1, third: 2}
+
+
+def test_pieces_of_an_episode_are_truncated_except_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with DemoWriter(tmp_path / "demos.h5", INFO) as writer:
+        writer.append(trajectory(3, seed=0))
+    monkeypatch.setattr("imitate.datasets.storage.reader.PIECE_BYTES", 1)  # a step in each piece
+    with DemoReader(tmp_path / "demos.h5") as demos:
+        ends = [(piece.terminated, piece.truncated) for piece in demos.pieces(0)]
+    assert ends == [(False, True), (False, True), (True, False)]
