@@ -120,6 +120,13 @@ def test_the_time_left_is_a_share_beside_whole_numbers_too() -> None:
     assert env.step(np.zeros(1, np.float32))[0].tolist() == [1.0, 0.75]
 
 
+def test_a_new_episode_has_all_its_time_again() -> None:
+    env = make_env("Counter-v0", {"time_feature": True})
+    for _ in range(2):
+        assert env.reset()[0][1] == 1.0
+        assert [env.step(np.zeros(1, np.float32))[0][1] for _ in range(4)] == [0.75, 0.5, 0.25, 0.0]
+
+
 def test_a_space_of_whole_numbers_has_no_room_for_the_time_left() -> None:
     env = gym.make("Hurried-v0")
     env.observation_space = gym.spaces.Box(-1, 1, (1,), np.int64)
