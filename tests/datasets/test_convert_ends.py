@@ -1,4 +1,4 @@
-"""How episodes end is the same after a conversion and back."""
+"""The ends of episodes are the same after a conversion and back."""
 
 from __future__ import annotations
 
