@@ -18,6 +18,16 @@ from imitate.experts import Expert
 BOX = spaces.Box(np.float32([-1, 0]), np.float32([1, 4]))
 
 
+def test_noise_is_the_episodes_own_and_not_what_its_environment_draws_of_the_seed() -> None:
+    noise = ActionNoise("gaussian:0.1", BOX, 2)
+    for env, seed in ((0, 5), (1, 9)):
+        noise.begin(env, seed)
+    middle = np.float32([[0, 2], [0, 2]])
+    drawn = [np.random.default_rng((seed, 1)).standard_normal(2) for seed in (5, 9)]
+    np.testing.assert_allclose(noise(middle), middle + 0.1 * np.float32([1, 2]) * drawn, rtol=1e-5)
+    assert not np.allclose(drawn[0], np.random.default_rng(5).standard_normal(2))
+
+
 class Off:
     """Acts as the labels say, but for an error in the first rows."""
 
