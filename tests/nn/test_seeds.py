@@ -29,6 +29,12 @@ def test_what_is_no_seed_is_refused_by_learners_and_their_draws(seed: Any) -> No
             use()
 
 
+def test_drawn_seeds_fill_63_bits() -> None:
+    seeds = [draw_seed(number, 1) for number in range(100)]
+    assert 1 << 61 < max(seeds) < 1 << 63
+    assert {seed & 1 for seed in seeds} == {0, 1}
+
+
 def test_a_seed_may_be_a_numpy_int() -> None:
     policy, obs = ActorPolicy(OBS, BOX), np.zeros((4, 3), np.float32)
     policy.seed(np.int64(3))  # type: ignore[arg-type]
