@@ -10,7 +10,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from imitate.envs.seeds import draw_seed
+from imitate.envs.seeds import draw_seed, episode_seeds
 from imitate.errors import InputError
 from imitate.nn.merged import wider
 from imitate.nn.networks import seeded
@@ -33,6 +33,13 @@ def test_drawn_seeds_fill_63_bits() -> None:
     seeds = [draw_seed(number, 1) for number in range(100)]
     assert 1 << 61 < max(seeds) < 1 << 63
     assert {seed & 1 for seed in seeds} == {0, 1}
+
+
+def test_episodes_have_the_upper_31_bits_of_numpys_first_number() -> None:
+    """Recordings name these seeds, so they are for ever."""
+    words = [int(np.random.SeedSequence((5, n)).generate_state(1)[0]) for n in (1, 4, 7)]
+    seeds = episode_seeds(5, 1, 3)
+    assert [next(seeds) for _ in words] == [word // 2 for word in words]
 
 
 def test_a_seed_may_be_a_numpy_int() -> None:
