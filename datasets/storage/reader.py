@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args, overload
 
@@ -241,12 +240,18 @@ class DemoReader:
     def times(self, episodes: int = 0) -> Counter[int]:
         """The number of times that the collection has each seed of the file: in its episodes up to the last one that
         the file has, or in its first `episodes` if these are more. Long collections have some seeds twice, as a seed
-        has 31 bits."""
+        has 31 bits; the second may be the last episode, which adds no other seed."""
         begun = self.begun()
         if self.info.seed is None or not begun:
             return Counter()
         count = max(episodes, 1 + max(begun.values()))
-        return Counter(each for each in islice(episode_seeds(self.info.seed), count) if each in begun)
+        found = Counter[int]()
+        for number, each in enumerate(episode_seeds(self.info.seed)):
+            if each in begun:
+                found[each] += 1
+            elif number >= count:
+                break
+        return found
 
     def split(
         self, holdout: float, rng: np.random.Generator, episodes: Array | None = None
