@@ -17,6 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from imitate.cli import main
 from imitate.datasets import DemoReader, InputError, collect, episode_seeds, make_env, validate
+from imitate.datasets.collect import _part
 from imitate.datasets.play import RandomPolicy
 from imitate.datasets.storage.validate import describe
 from imitate.envs.vec import SyncVecEnv
@@ -203,6 +204,12 @@ def test_a_shard_without_episodes_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"shard 2 of 3 has none of 2 episodes.*: take at most 2 shards"):
         collect(Cycling(), envs, tmp_path / "a.h5", info_of(envs, seed=0), episodes=2, shard=(2, 3))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_shards_take_together_what_was_asked_for() -> None:
+    """Of ten steps each of three takes four, rounded up; episodes 1, 4 and 7 of ten are the second's."""
+    assert _part(None, 10, (0, 3)) == (None, 4)
+    assert _part(10, None, (1, 3)) == (3, None)
 
 
 def test_a_policy_that_fails_leaves_no_file(tmp_path: Path) -> None:
