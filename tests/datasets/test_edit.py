@@ -143,14 +143,12 @@ def collected(path: Path, start: int, stop: int, stride: int = 1) -> Path:
 def test_merge_keeps_the_episodes_of_a_seed_that_comes_twice(tmp_path: Path) -> None:
     """They are of one collection, in one file or in two shards; a copy of an episode is not."""
     whole = collected(tmp_path / "whole.h5", 0, 1224)
-    shards = [collected(tmp_path / f"{k}.h5", k, 1230, 3) for k in range(3)]
-    to_the_twin = [collected(tmp_path / f"{k}-short.h5", k, 1224, 3) for k in range(3)]
+    shards = [collected(tmp_path / f"{k}.h5", k, 1224, 3) for k in range(3)]
     some = collected(tmp_path / "some.h5", 0, 1000)
-    cases = [(shards, 1230), (to_the_twin, 1224), ([some, whole], 1224)]
-    for number, (sources, count) in enumerate(cases):
+    for number, sources in enumerate([shards, [some, whole]]):
         edit.merge(sources, tmp_path / f"merged{number}")
         with DemoReader(tmp_path / f"merged{number}") as reader:
-            assert len(reader) == count
+            assert len(reader) == 1224
         assert validate(tmp_path / f"merged{number}") == []
 
 
