@@ -97,6 +97,11 @@ def array_of(rng: np.random.Generator, rows: int) -> np.ndarray[Any, Any]:
         return (np.nan_to_num(values) if np.dtype(kind).kind in "iub" else values).astype(kind)
 
 
+def storable(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The same for an HDF5 file, which knows no dates: they are stored as opaque values."""
+    return array.astype(h5py.opaque_dtype(array.dtype)) if array.dtype.kind == "M" else array
+
+
 def arrow_of(rng: np.random.Generator, rows: int) -> pa.Array:
     """A column of a type that nobody expects; some take few bytes for what they claim."""
     kinds: list[Callable[[], pa.Array]] = [
@@ -170,7 +175,7 @@ def twist_hdf5(path: Path, rng: np.random.Generator) -> None:
         makers: list[Callable[[], Any]] = [
             lambda: None,
             lambda: file.create_group(name),
-            lambda: file.create_dataset(name, data=array_of(rng, rows)),
+            lambda: file.create_dataset(name, data=storable(array_of(rng, rows))),
             lambda: file.create_dataset(name, data=["text"] * rows),
             lambda: file.create_dataset(name, data=b"one"),
             lambda: file.create_dataset(name, data=h5py.Empty("f8")),
