@@ -99,9 +99,14 @@ def work(folder: Path, seed: int, start: int, stop: int) -> None:
         print(json.dumps(facts | {"outcome": "ended the process", "peak": 0, "seconds": 0}), flush=True)
         faulthandler.dump_traceback_later(2 * SECONDS, exit=True)
         begin = time.process_time()
-        signal.setitimer(signal.ITIMER_PROF, LEARNING if command[0] == "train" else SECONDS)
-        facts["outcome"] = outcome_of(command)
-        signal.setitimer(signal.ITIMER_PROF, 0)
+        # The first run in a process also imports: on a slow machine that alone takes a second.
+        for limit in (LEARNING, SECONDS / 2) if command[0] == "train" else (SECONDS,):
+            signal.setitimer(signal.ITIMER_PROF, limit)
+            facts["outcome"] = outcome_of(command)
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            if not facts["outcome"].startswith("slow"):
+                break
+            shutil.rmtree(place / "out", ignore_errors=True)
         faulthandler.cancel_dump_traceback_later()
         facts |= {"peak": peak_memory(), "seconds": round(time.process_time() - begin, 2)}
         print(json.dumps(facts), flush=True)
