@@ -382,9 +382,7 @@ def _own(name: str) -> Algorithm:
         )
     for each in dataclasses.fields(config):
         if each.init and each.default is each.default_factory is dataclasses.MISSING:
-            raise InputError(
-                f"{name}: each setting needs a default, and {class_name}Config.{each.name} has none"
-            )
+            raise InputError(f"{name}: the setting {class_name}Config.{each.name} needs a default")
     signature = inspect.signature(learner)
     needs = tuple(need for need in get_args(Need) if need in signature.parameters)
     given = ("seed", "device", *(("episodes",) if "demos" in needs else ()), *needs)

@@ -66,7 +66,7 @@ def batches(data: Transitions, next_actions: Tensor, count: int, size: int) -> I
 
 
 def going_on(next_obs: Tensor, next_actions: Tensor) -> dict[str, Tensor]:
-    """What `targets` needs, of steps without a reward that go on."""
+    """A batch for `targets`: steps that pay nothing and go on."""
     never = torch.zeros(len(next_obs), dtype=torch.bool)
     return {
         **{"rewards": torch.zeros(len(next_obs)), "terminated": never},
