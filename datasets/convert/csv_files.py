@@ -310,7 +310,8 @@ def _taken(lines: Sequence[_Line], places: Sequence[int]) -> Array:
 def _whole(line: _Line, place: int) -> int:
     """A whole number of type int64. Raises InputError for anything else, with its line and column."""
     try:
-        number = int(line[place])
+        # pandas writes 7.0 if another line of the column is empty.
+        number = int(line[place].removesuffix(".0"))
     except ValueError:
         number = 1 << 63
     if not -(1 << 63) <= number < 1 << 63:

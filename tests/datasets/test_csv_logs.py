@@ -55,6 +55,14 @@ def test_what_is_no_number_is_named_by_line_and_column(tmp_path: Path, text: str
     assert f"line 6, column 'y': '{text}' is no finite number; correct it, or drop the episode" in said
 
 
+def test_seeds_that_pandas_wrote_back_are_read(tmp_path: Path) -> None:
+    lines = ["0,7.0,0.5,1", "0,7.0,0.25,1", "1,,0.5,1", "1,,0.25,1"]
+    (tmp_path / "log.csv").write_text("episode,seed,obs_0,action\n" + "\n".join(lines) + "\n")
+    convert(tmp_path / "log.csv", tmp_path / "demos.h5", env_id="Nowhere-v0")
+    with DemoReader(tmp_path / "demos.h5") as reader:
+        assert reader.table["seed"].tolist() == [7, -1]
+
+
 def test_a_line_of_another_length_is_named(tmp_path: Path) -> None:
     assert "line 3 has 3 fields, the first has 4" in refusal(tmp_path, [LINES[0], "0,1.5,2.5", LINES[2]])
 
