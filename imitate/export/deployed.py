@@ -43,6 +43,10 @@ class Deployed(nn.Module):
         super().__init__()
         self.policy = copy.deepcopy(policy).cpu().eval().requires_grad_(False)
         self.action_type = _type_of(policy.action_space)
+        if isinstance(space := policy.action_space, spaces.Box):
+            kind = torch.promote_types(policy.center.dtype, torch.float32)  # type: ignore[arg-type]
+            self.register_buffer("low", torch.as_tensor(space.low, dtype=kind))
+            self.register_buffer("high", torch.as_tensor(space.high, dtype=kind))
 
     def forward(self, observation: Inputs) -> Tensor:
         policy = self.policy
@@ -53,6 +57,9 @@ class Deployed(nn.Module):
         else:
             features = encoder(encoder.prepare(observation))
         actions = policy.to_env(policy.distribution(features).mode())
+        if isinstance(policy.action_space, spaces.Box):
+            # The tanh of onnxruntime can be a trifle above 1.
+            actions = actions.clamp(self.low, self.high)  # type: ignore[arg-type]
         # A cast to the type that they have would be a node of the graph.
         return actions if self.action_type in (None, actions.dtype) else actions.to(self.action_type)
 
