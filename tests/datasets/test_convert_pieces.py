@@ -66,6 +66,28 @@ def test_long_episodes_without_final_observations_lose_one_step(tmp_path: Path) 
         assert demos.table["terminated"].tolist() == [True, False]
 
 
+def test_flags_of_ends_are_read_in_blocks(tmp_path: Path) -> None:
+    """437 flags at a time. An episode begins with each block, and others end within one."""
+    lengths, steps = [437, 1, 436, 126], np.arange(1000)
+    last = np.cumsum(lengths) - 1
+    begins = np.isin(steps, [0, *(last[:-1] + 1)])
+    terminals = np.isin(steps, last[[0, 2, 3]])
+    rows = {"obs": steps[:, None], "next_obs": steps[:, None] + 1, "actions": steps % 2}
+    for name, ends in (
+        ("starts", {"episode_starts": begins, "terminals": terminals}),
+        ("lengths", {"lengths": lengths, "terminals": terminals}),
+        ("flags", {"terminals": terminals, "timeouts": steps == last[1]}),
+    ):
+        np.savez(tmp_path / f"{name}.npz", **rows, **ends)  # type: ignore[arg-type]
+        convert(tmp_path / f"{name}.npz", tmp_path / f"{name}.h5", env_id="Nowhere-v0")
+        with DemoReader(tmp_path / f"{name}.h5") as demos:
+            assert demos.lengths.tolist() == lengths
+            assert demos.table["terminated"].tolist() == [True, False, True, True]
+            for each, end in zip(demos, last.tolist(), strict=True):
+                assert each.obs[:, 0].tolist() == list(range(end + 1 - len(each), end + 2))
+                assert each.actions.tolist() == [int(step) % 2 for step in each.obs[:-1, 0]]
+
+
 def test_a_flag_within_a_long_episode_of_minari_is_refused(tmp_path: Path) -> None:
     source = minari(tmp_path / "a")
     with h5py.File(source / "data" / "main_data.hdf5", "a") as file:
