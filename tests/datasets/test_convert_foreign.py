@@ -13,7 +13,7 @@ import gymnasium as gym
 import h5py
 import numpy as np
 import pytest
-from converting import PICTURES, UNIT, d4rl, minari, recording, write
+from converting import PICTURES, UNIT, d4rl, minari, recording, same, write
 
 from imitate.datasets import DemoReader, InputError
 from imitate.datasets.convert import convert
@@ -215,6 +215,27 @@ def test_old_files_of_imitation_are_read_without_the_pickles_in_them(
         assert [episode.obs[:, 0].tolist() for episode in reader] == [[0, 1, 2], [3, 4, 5, 6]]
         assert [episode.actions.tolist() for episode in reader] == [[0, 1], [0, 1, 0]]
         assert reader.table["terminated"].tolist() == [True, False]
+
+
+@pytest.mark.parametrize("layout", ["arrow", "parquet"])
+def test_trajectories_of_imitation_may_be_in_one_batch_or_in_several_files(
+    layout: str, tmp_path: Path
+) -> None:
+    """`datasets` saves many in a batch, and the hub has several files; ours has a batch for each."""
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    source, folder = write(tmp_path / "a.h5", UNIT, recording(UNIT)), tmp_path / "b"
+    convert(source, folder, format="imitation")
+    (file,) = folder.glob("*.arrow")
+    table = pa.ipc.open_stream(file.read_bytes()).read_all().combine_chunks()
+    if layout == "arrow":
+        with pa.OSFile(str(file), "wb") as out, pa.ipc.new_stream(out, table.schema) as writer:
+            writer.write_table(table)
+    else:
+        (folder / "data").mkdir()
+        parquet.write_table(table[:2], folder / "data" / "train-00000-of-00002.parquet")
+        parquet.write_table(table[2:], folder / "data" / "train-00001-of-00002.parquet")
+    convert(folder, tmp_path / "c.h5")
+    same(source, tmp_path / "c.h5")
 
 
 def test_columns_of_one_and_actions_that_are_true_or_false(tmp_path: Path) -> None:
