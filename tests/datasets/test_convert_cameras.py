@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
 import pytest
-from converting import UNIT, same, write
+from converting import PICTURES, UNIT, recording, same, write
 from gymnasium import spaces
 
 from imitate.datasets import DemoReader, InputError, Trajectory
-from imitate.datasets.convert import convert
+from imitate.datasets.convert import convert, video_files
 from imitate.envs.fields import from_parts
 
 pytest.importorskip("av")
@@ -116,3 +117,49 @@ def test_a_damaged_final_observation_is_one_line(demos: Path, tmp_path: Path) ->
     parquet.write_table(table.set_column(1, "observation", [short]), path)
     with pytest.raises(InputError, match=r"a final observation has \d+ bytes, wanted"):
         convert(tmp_path / "b", tmp_path / "c.h5")
+
+
+def test_episodes_of_one_video_have_their_own_frames(tmp_path: Path) -> None:
+    """So LeRobot stores them. Here meta/episodes lists the last first, and lacks that of index 1."""
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    lengths = (4, 2, 3, 1, 7)
+    played = recording(PICTURES, lengths=lengths)
+    convert(write(tmp_path / "a.h5", PICTURES, played), tmp_path / "b", format="lerobot", fps=30)
+    for name in ("imitate.json", "imitate_final.parquet"):
+        (tmp_path / "b" / "meta" / name).unlink()
+    folder = tmp_path / "b" / "videos" / "observation.image" / "chunk-000"
+    for file in folder.iterdir():
+        file.unlink()
+    with video_files.writing(folder / "file-000.mp4", (32, 34, 3), 30) as film:
+        for episode in played:
+            film(episode.obs[:-1])
+    (file,) = (tmp_path / "b" / "meta" / "episodes").rglob("*.parquet")
+    rows = parquet.read_table(file).to_pylist()
+    # As LeRobot adds them up: 4 / 30 + 2 / 30 + 3 / 30 is more than 9 / 30, by the last bit.
+    begins = accumulate((steps / 30 for steps in lengths), initial=0.0)
+    for row, begin in zip(rows, begins, strict=False):
+        row["videos/observation.image/file_index"] = 0
+        row["videos/observation.image/from_timestamp"] = begin
+    parquet.write_table(pa.Table.from_pylist([rows[index] for index in (4, 3, 2, 0)]), file)
+    convert(tmp_path / "b", tmp_path / "c.h5", env_id="Unit-v0")
+    with DemoReader(tmp_path / "c.h5") as reader:
+        # The last steps of cut episodes are dropped, and the episode of one step with them.
+        for one, index in zip(reader, (0, 2, 4), strict=True):
+            assert np.array_equal(one.obs[: lengths[index]], played[index].obs[:-1])
+            assert np.array_equal(one.actions, played[index].actions[: len(one)])
+
+
+def test_images_of_two_cameras_are_not_mixed_up(demos: Path, tmp_path: Path) -> None:
+    convert(demos, tmp_path / "b", format="lerobot", codec="png")
+    convert(tmp_path / "b", tmp_path / "c.h5")
+    same(demos, tmp_path / "c.h5")
+    for name in ("imitate.json", "imitate_final.parquet"):
+        (tmp_path / "b" / "meta" / name).unlink()
+    convert(tmp_path / "b", tmp_path / "d.h5", env_id="Unit-v0")
+    with DemoReader(tmp_path / "d.h5") as taken, DemoReader(demos) as whole:
+        for camera in ("top", "wrist"):
+            seen = taken[0].obs[f"images.images.{camera}"]
+            assert seen.dtype == np.uint8
+            assert np.array_equal(seen[:4], whole[0].obs["images"][camera][:4])
