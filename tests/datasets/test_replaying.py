@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 from imitate.cli import main
 from imitate.datasets import DemoInfo, DemoReader, DemoWriter, Trajectory
 from imitate.datasets.plot import bars, plot
+from imitate.datasets.replay import Difference, replay
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +117,68 @@ def test_the_first_step_that_differs_is_named(
     assert json.loads(capsys.readouterr().out)["differ"][0]["step"] == (
         row if column == "rewards" else row - 1
     )
+
+
+class Walk(gym.Env[Any, Any]):
+    """Observes the number of its steps; the flag `end` is set after `steps` of them."""
+
+    observation_space, action_space = spaces.Box(0.0, 9.0, (1,), np.float32), spaces.Discrete(2)
+
+    def __init__(self, end: str, steps: int) -> None:
+        self.end, self.steps = end, steps
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed, options=options)
+        self.at = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:  # noqa: ARG002
+        self.at += 1
+        ends = [self.at == self.steps and self.end == end for end in ("terminated", "truncated")]
+        return np.full(1, self.at, np.float32), 0.0, ends[0], ends[1], {}
+
+
+@pytest.mark.parametrize(
+    ("recorded_end", "last", "end", "steps", "wanted"),
+    [
+        ("truncated", 2, "truncated", 2, (None, None)),
+        ("terminated", 2, "terminated", 2, (None, None)),
+        # Only in a collection is an episode never cut.
+        ("truncated", 2, "", 9, (None, Difference(0, 1, "truncated", 1.0))),
+        ("truncated", 3, "", 9, (Difference(0, 1, "obs", 1.0),) * 2),
+        ("terminated", 2, "", 9, (Difference(0, 1, "terminated", 1.0),) * 2),
+        ("truncated", 2, "terminated", 2, (Difference(0, 1, "terminated", 1.0),) * 2),
+        ("truncated", 2, "truncated", 1, (Difference(0, 0, "truncated", 1.0),) * 2),
+    ],
+)
+def test_another_end_is_a_difference_unless_the_recording_was_cut(
+    recorded_end: str,
+    last: float,
+    end: str,
+    steps: int,
+    wanted: tuple[Difference | None, Difference | None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two steps were recorded; the file is no collection, then one of seed 0."""
+    kwargs = {"end": end, "steps": steps}
+    monkeypatch.setitem(registry, "Walk-v0", EnvSpec("Walk-v0", entry_point=Walk))
+    obs, nothing = np.array([[0], [1], [last]], np.float32), np.zeros(2, np.float32)
+    flags = recorded_end == "terminated", recorded_end == "truncated"
+    episode = Trajectory(obs, np.zeros(2, np.int64), nothing, *flags, info={"seed": 5})
+    for number, seed in enumerate((None, 0)):
+        info = DemoInfo("Walk-v0", Walk.observation_space, Walk.action_space, env_kwargs=kwargs, seed=seed)
+        with DemoWriter(tmp_path / f"{number}.h5", info) as writer:
+            writer.append(episode)
+        with DemoReader(tmp_path / f"{number}.h5") as demos:
+            assert list(replay(demos)) == [wanted[number]]
+
+
+def test_an_episode_in_pieces_is_the_same_again(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("imitate.datasets.storage.reader.PIECE_BYTES", 100)
+    with DemoReader(recorded) as demos:
+        assert len(list(demos.pieces(0))) > 1
+        assert list(replay(demos)) == [None] * 3
 
 
 def test_an_environment_that_answers_otherwise_today_is_named(
