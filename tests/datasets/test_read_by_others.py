@@ -114,6 +114,7 @@ def test_lerobot_counts_steps_in_the_episode_and_over_all(tmp_path: Path) -> Non
     assert episodes["dataset_to_index"] == [4, 5, 12]
     assert episodes["data/file_index"] == [0, 0, 0]
     assert episodes["stats/next.reward/max"] == [[max(one.rewards)] for one in played]
+    assert episodes["stats/action/count"] == [[4], [1], [7]]
     document = json.loads((tmp_path / "b" / "meta" / "info.json").read_text("utf-8"))
     assert (document["total_episodes"], document["total_frames"], document["total_tasks"]) == (3, 12, 2)
     assert document["splits"] == {"train": "0:3"}
