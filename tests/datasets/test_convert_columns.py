@@ -126,6 +126,7 @@ def test_dones_do_not_tell_time_limits_from_ends(name: str, tmp_path: Path) -> N
         ({"dones": 1, "truncated": 1}, [], (False, True)),
         ({"dones": 1, "truncated": 0}, [], (True, False)),
         ({"dones": 1, "terminated": 0}, [], (False, True)),
+        ({"dones": 1, "terminated": 1}, [], (True, False)),
         ({"dones": 1}, ["truncated=dones"], (False, True)),
         ({"dones": 1, "limit": 1}, ["truncated=limit"], (False, True)),
         ({"dones": 1, "limit": 1}, ["terminated=dones", "truncated=limit"], (True, True)),
