@@ -53,6 +53,7 @@ def test_long_episodes_beside_short_ones(seeds: list[int]) -> None:
         assert_array_equal(t.obs[:, 1], np.arange(seed + 2))
         assert_array_equal(t.obs[:, 0], seed)
         assert_array_equal(t.actions, (seed + np.arange(seed + 1)) % 5)
+        np.testing.assert_allclose(t.rewards, np.arange(seed + 1) + t.actions / 10, rtol=1e-6)
 
 
 def test_what_is_recorded_is_what_was_executed() -> None:
