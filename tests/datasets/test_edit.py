@@ -211,6 +211,63 @@ def test_split(folder: Path) -> None:
     assert len(seeds_of(folder / "rest")) == 1
 
 
+def test_the_seed_decides_which_are_drawn(folder: Path) -> None:
+    """The same seed draws the same, another one others."""
+    held_out, pairs, source = [], [], [folder / "a.h5", folder / "c.h5"]
+    for number, seed in enumerate((3, 3, 4)):
+        train, rest, some = (folder / f"{name}{number}" for name in ("train", "rest", "some"))
+        edit.split(source, train, rest, holdout=0.5, seed=seed)
+        held_out.append(seeds_of(rest))
+        edit.subsample(source, some, pairs=9, seed=seed)
+        with DemoReader(some) as reader:
+            pairs.append([one.obs.tolist() for one in reader])
+            # No step comes twice.
+            assert len({one.obs.tobytes() for one in reader}) == 9
+    for drawn_by in (held_out, pairs):
+        assert drawn_by[0] == drawn_by[1]
+        assert drawn_by[0] != drawn_by[2]
+
+
+def test_parts_of_a_file_keep_its_labels(tmp_path: Path) -> None:
+    with DemoWriter(tmp_path / "a.h5", INFO, expert_actions=True) as writer:
+        for label in (1, 2):
+            actions, labels = np.zeros(2, np.int64), np.full(2, label)
+            writer.append(trajectory(2, label, actions=actions, expert_actions=labels))
+    edit.split(tmp_path / "a.h5", tmp_path / "train", tmp_path / "rest", holdout=0.5)
+    edit.keep(tmp_path / "a.h5", tmp_path / "kept", terminated=True)
+    edit.subsample(tmp_path / "a.h5", tmp_path / "some", every=2)
+    edit.merge([tmp_path / "train", tmp_path / "rest"], tmp_path / "merged")
+    for name, seeds in (("kept", {2}), ("some", {1, 2}), ("merged", {1, 2})):
+        with DemoReader(tmp_path / name) as reader:
+            assert {one.info["seed"] for one in reader} == seeds
+            for one in reader:
+                assert one.labels.tolist() == [one.info["seed"]] * len(one)
+                assert not one.actions.any()
+
+
+def test_merge_keeps_episodes_that_differ_in_one_column(tmp_path: Path) -> None:
+    """Their seeds, lengths and returns are the same."""
+    one = trajectory(
+        2,
+        obs=np.zeros((3, 3), np.float32),
+        actions=np.array([0, 1]),
+        rewards=np.float32([1, 2]),
+        expert_actions=np.array([0, 1]),
+    )
+    others = (
+        replace(one, obs=np.ones((3, 3), np.float32)),
+        replace(one, actions=np.array([1, 0])),
+        replace(one, rewards=np.float32([2, 1])),
+        replace(one, expert_actions=np.array([1, 0])),
+    )
+    for number, episode in enumerate((one, *others, one)):
+        with DemoWriter(tmp_path / f"{number}.h5", INFO, expert_actions=True) as writer:
+            writer.append(episode)
+    edit.merge(tmp_path, tmp_path / "merged")
+    with DemoReader(tmp_path / "merged") as reader:
+        assert len(reader) == 5
+
+
 @pytest.mark.parametrize(
     ("bounds", "kept"),
     [
