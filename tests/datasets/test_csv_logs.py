@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -279,6 +280,28 @@ def test_a_foreign_file_may_be_called_h5(tmp_path: Path, monkeypatch: pytest.Mon
     assert in_our_format(str(tmp_path / "demos.h5"), "Nowhere-v0") == str(tmp_path / "demos.h5")
     (tmp_path / "damaged.h5").write_bytes(b"no HDF5")
     assert in_our_format(str(tmp_path / "damaged.h5"), "Nowhere-v0") == str(tmp_path / "damaged.h5")
+
+
+def test_a_log_that_was_changed_is_converted_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its size is the same, and so is its name. Another environment has a copy of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    log = tmp_path / "log.csv"
+    log.write_text("obs_0,action_0,done\n1,0.5,0\n2,0.25,1\n")
+    copies = [in_our_format(str(log), "Nowhere-v0")]
+    log.write_text("obs_0,action_0,done\n7,0.5,0\n8,0.25,1\n")
+    os.utime(log, ns=(0, 1))
+    copies += [in_our_format(str(log), env_id) for env_id in ("Nowhere-v0", "Elsewhere-v0")]
+    copies.append(in_our_format(str(log), "Nowhere-v0", {"size": 3}))
+    found = []
+    for copy in copies:
+        with DemoReader(copy) as reader:
+            found.append((reader.info.env_id, dict(reader.info.env_kwargs), reader[0].obs[0, 0]))
+    assert found == [
+        ("Nowhere-v0", {}, 1),
+        ("Nowhere-v0", {}, 7),
+        ("Elsewhere-v0", {}, 7),
+        ("Nowhere-v0", {"size": 3}, 7),
+    ]
 
 
 def test_runs_that_begin_together_read_one_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
