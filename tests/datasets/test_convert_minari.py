@@ -35,6 +35,18 @@ def test_minaris_dict_stays_one(tmp_path: Path) -> None:
         assert reader[1].obs["b"].tolist() == [[0.5, 0.5]] * 3
 
 
+def test_settings_of_the_environment_that_the_data_state_count(tmp_path: Path) -> None:
+    """The caller's are added to them."""
+    convert(
+        minari(tmp_path / "a", algorithm_name="an expert"),
+        tmp_path / "b.h5",
+        env_kwargs={"size": 4, "more": 1},
+    )
+    with DemoReader(tmp_path / "b.h5") as reader:
+        assert reader.info.env_kwargs == {"size": 3, "more": 1}
+        assert reader.info.expert == "an expert"
+
+
 @pytest.mark.parametrize(
     "change", [{"b": np.zeros((2, 2))}, {"b": np.zeros((3, 1))}, {"a": np.zeros((1, 3))}]
 )
@@ -90,6 +102,20 @@ def test_tuples_of_minari_are_places_and_their_actions_one_array(tmp_path: Path,
         assert reader[0].actions.tolist() == [[2, 0, 1], [4, 1, 0]]
         assert reader[0].obs["0"].tolist() == [[0.0], [0.5], [1.0]]
         assert reader[0].obs["1"].tolist() == [2, 3, 4]
+
+
+def test_the_parts_of_an_action_are_in_the_order_of_their_places(tmp_path: Path) -> None:
+    """As names, `_index_10` would come before `_index_2`."""
+    digit = {"type": "Discrete", "dtype": "int64", "start": 0, "n": 12}
+    space = json.dumps({"type": "Tuple", "subspaces": [digit] * 12})
+    source = minari(tmp_path / "a", action_space=space, total_episodes=1)
+    with h5py.File(source / "data" / "main_data.hdf5", "a") as file:
+        del file["episode_0/actions"]
+        for place in range(12):
+            file[f"episode_0/actions/_index_{place}"] = np.full(2, place)
+    convert(source, tmp_path / "b.h5")
+    with DemoReader(tmp_path / "b.h5") as reader:
+        assert reader[0].actions.tolist() == [list(range(12))] * 2
 
 
 def test_flat_parts_of_minaris_dict_are_joined_as_gymnasium_flattens_them(tmp_path: Path) -> None:
