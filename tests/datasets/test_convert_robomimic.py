@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from converting import UNIT, same, write
 from gymnasium import spaces
-from test_convert_foreign import robomimic
+from test_convert_foreign import VECTORS, robomimic
 
 from imitate.datasets import DemoReader, InputError, Trajectory
 from imitate.datasets.convert import convert
@@ -80,3 +80,24 @@ def test_parts_of_robomimics_dict_that_do_not_fit_are_refused(tmp_path: Path) ->
     with pytest.raises(InputError, match="'camera' has shape"):
         convert(source, tmp_path / "b.h5", obs_keys=["camera", "a"])
     assert not (tmp_path / "b.h5").exists()
+
+
+def test_observations_are_as_precise_as_the_most_precise_demonstration(tmp_path: Path) -> None:
+    """The first one's are float32, in which 0.1 is another number."""
+    source = robomimic(tmp_path / "a.hdf5", **VECTORS)
+    with h5py.File(source, "a") as file:
+        for name in ("obs/a", "obs/b", "next_obs/a", "next_obs/b"):
+            rows = file[f"data/demo_0/{name}"][:]
+            del file[f"data/demo_0/{name}"]
+            file[f"data/demo_0/{name}"] = rows.astype(np.float32)
+        file["data/demo_2/obs/b"][0] = 0.1
+    convert(source, tmp_path / "b.h5")
+    with DemoReader(tmp_path / "b.h5") as reader:
+        assert reader.info.observation_space.dtype == np.float64
+        assert reader[1].obs[0].tolist() == [0, 1, 0.1]
+
+
+def test_demonstrations_of_robomimic_itself_count_as_truncated(tmp_path: Path) -> None:
+    convert(robomimic(tmp_path / "a.hdf5", **VECTORS), tmp_path / "b.h5")
+    with DemoReader(tmp_path / "b.h5") as reader:
+        assert [(one.terminated, one.truncated) for one in reader] == [(False, True)] * 3

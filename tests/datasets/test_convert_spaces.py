@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from imitate.datasets import DemoInfo, InputError, Trajectory
 from imitate.datasets.convert import FORMATS, convert
+from imitate.datasets.convert.foreign import Notes
+from imitate.datasets.convert.recording import Recording, fitted
 
 NAMES = sorted(set(FORMATS) - {"imitate", "csv"})
 DTYPES = [np.float32, np.float64, np.float16, np.uint8, np.int8, np.int32, np.int64]
@@ -121,3 +123,15 @@ def round_trip(recorded: tuple[DemoInfo, list[Trajectory]], name: str) -> None:
             return
         convert(out, Path(folder) / "c.h5")
         same(source, Path(folder) / "c.h5")
+
+
+def test_actions_and_labels_are_clipped_to_the_bounds_of_each_column() -> None:
+    space = spaces.Box(np.float32([-1, -2]), np.float32([1, 2]))
+    info = DemoInfo("Unit-v0", spaces.Box(-1.0, 1.0, (1,), np.float32), space)
+    obs, rewards = np.zeros((3, 1), np.float32), np.zeros(2, np.float32)
+    actions, labels = np.float32([[-3, -1.5], [1.5, 3]]), np.float32([[0.5, 5], [-5, 0]])
+    episode = Trajectory(obs, actions, rewards, True, False, expert_actions=labels)
+    read = Recording(lambda: iter([iter([episode])]), labelled=True)
+    ((piece,),) = (list(pieces) for pieces in fitted(read, info, Notes(), clip=True))
+    assert piece.actions.tolist() == [[-1, -1.5], [1, 2]]
+    assert piece.labels.tolist() == [[0.5, 2], [-1, 0]]
