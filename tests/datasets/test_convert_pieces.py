@@ -48,6 +48,26 @@ def test_long_episodes_go_there_and_back_again(name: str, tmp_path: Path) -> Non
         same(source, tmp_path / "c.h5")
 
 
+@pytest.mark.parametrize("name", ["minari", "lerobot"])
+def test_labels_of_long_episodes_come_back(name: str, tmp_path: Path) -> None:
+    source = write(tmp_path / "a.h5", UNIT, recording(UNIT, labelled=True, lengths=(370, 1, 640)))
+    convert(source, tmp_path / "b", format=name)
+    convert(tmp_path / "b", tmp_path / "c.h5")
+    same(source, tmp_path / "c.h5")
+
+
+def test_each_line_of_a_csv_is_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six lines of eight fields at a time."""
+    monkeypatch.setattr("imitate.datasets.convert.csv_files._FIELDS", 50)
+    played = recording(UNIT, lengths=(6, 1, 7, 20))
+    convert(write(tmp_path / "a.h5", UNIT, played), tmp_path / "b.csv")
+    convert(tmp_path / "b.csv", tmp_path / "c.h5", env_id="Unit-v0")
+    with DemoReader(tmp_path / "c.h5") as demos:
+        for was, now in zip(played, demos, strict=True):
+            assert (was.obs == now.obs).all()
+            assert (was.rewards == now.rewards).all()
+
+
 def test_long_episodes_without_final_observations_lose_one_step(tmp_path: Path) -> None:
     """The step that is dropped, or the row that is repeated, is that of the episode and not of a piece."""
     steps = 3000
