@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from recordings import INFO, trajectory
 
-from imitate.datasets import DemoReader, DemoWriter, episode_seeds
+from imitate.datasets import DemoReader, DemoWriter, edit, episode_seeds
 
 
 def test_arrays_may_be_used_again(tmp_path: Path) -> None:
@@ -34,6 +34,20 @@ def test_parts_of_episodes_count_among_those_that_began_first(tmp_path: Path) ->
     with DemoReader(tmp_path / "demos.h5") as demos:
         assert np.array_equal(demos.first(2), [1, 2])
         assert demos.begun() == {first: 0, second: 1, third: 2}
+
+
+def test_a_part_of_a_collection_is_none(tmp_path: Path) -> None:
+    """It lacks seeds, which `collect --resume` would play again."""
+    with DemoWriter(tmp_path / "demos.h5", replace(INFO, seed=0)) as writer:
+        for seed, _ in zip(episode_seeds(0), range(4), strict=False):
+            writer.append(trajectory(3, info={"seed": seed}))
+    edit.split(tmp_path / "demos.h5", tmp_path / "train", tmp_path / "rest", holdout=0.5)
+    edit.keep(tmp_path / "demos.h5", tmp_path / "kept", max_length=3)
+    edit.subsample(tmp_path / "demos.h5", tmp_path / "some", every=2)
+    edit.concat(tmp_path / "demos.h5", tmp_path / "whole")
+    for name, seed in (("train", None), ("rest", None), ("kept", None), ("some", None), ("whole", 0)):
+        with DemoReader(tmp_path / name) as demos:
+            assert demos.info.seed == seed
 
 
 def test_pieces_of_an_episode_are_truncated_except_the_last(
