@@ -20,6 +20,7 @@ from imitate.compare.plan.comparison import Comparison, Job, jobs
 from imitate.compare.plan.cost import workloads
 from imitate.compare.statistics.job_results import Result
 from imitate.configs.bc import BCConfig
+from imitate.datasets import edit
 from imitate.datasets.edit import thinned
 from imitate.datasets.storage.reader import DemoReader
 from imitate.errors import InputError
@@ -116,6 +117,19 @@ def test_thinned_by_hand(tmp_path: Path, terminated: bool, kept: list[int]) -> N
         bc = BC(BCConfig(demo_every=4, max_updates=2), demos=demos, seed=0)
         assert bc.demos.num_steps == 3 * len(kept)
         assert len(bc.heldout) == 0
+
+
+def test_no_step_of_another_episode_is_shown(tmp_path: Path) -> None:
+    """The last two of three episodes of ten steps are chosen: each fourth step of them, or twenty drawn ones."""
+    with DemoReader(named(tmp_path / "demos.h5", "ContinuousIdentity-v0", 3, terminated=False)) as demos:
+        chosen = np.array([1, 2])
+        each = np.concatenate([demos[n].obs[[0, 4, 8]] for n in chosen])
+        every = np.concatenate([demos[n].obs[:-1] for n in chosen])
+        for (nth, pairs), wanted in (((4, None), each), ((1, 20), every), ((4, 6), each)):
+            few, left = edit.shown(demos, chosen, every=nth, pairs=pairs, seed=0)
+            assert left is None
+            np.testing.assert_array_equal(np.concatenate([step.obs[:1] for step in few]), wanted)
+        assert edit.shown(demos, chosen, every=1, pairs=None, seed=0) == (demos, chosen)
 
 
 def test_the_cost_of_a_suite_is_listed(capsys: pytest.CaptureFixture[str]) -> None:

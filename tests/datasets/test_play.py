@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from imitate.datasets import ActionNoise, InputError, SyncVecEnv, Trajectory, episodes, make_env
-from imitate.datasets.play import stack_frames, unstack_frames
+from imitate.datasets.play import scores, stack_frames, unstack_frames
 
 
 def by_seed(trajectories: Any) -> dict[int, Trajectory]:
@@ -73,6 +73,21 @@ def test_what_is_recorded_is_what_was_executed() -> None:
     (trajectory,) = episodes(Third(), SyncVecEnv([lambda: Spy(continuous=True)]), [0])
     assert Spy.seen.dtype == np.float32
     assert_array_equal(trajectory.actions[0], Spy.seen)
+
+
+def test_a_policy_is_deterministic_only_if_it_is_asked_to_be() -> None:
+    """Seed 2 has three steps, with rewards 0, 1 and 2 and a tenth of the action."""
+
+    class Told:
+        def act(self, obs: Any, *, deterministic: bool = True) -> Any:
+            return np.full(len(obs), 1 if deterministic else 4)
+
+    for deterministic, action in ((True, 1), (False, 4)):
+        options: dict[str, Any] = {"deterministic": deterministic}
+        (played,) = episodes(Told(), counting_envs(1), [2], **options)
+        assert played.actions.tolist() == [action] * 3
+        (score,) = scores(Told(), counting_envs(1), [2], **options)
+        assert score.episode_return == pytest.approx(3 + 3 * action / 10)
 
 
 def test_expert_labels() -> None:
