@@ -77,12 +77,11 @@ class NaturalGradient:
         `kl` returns the mean KL (a scalar) from the current policy, detached, to the policy with the parameters at the
         time of the call. Returns the KL of the step, or 0 if no step in this direction stayed within the limit.
         """
-        gradient = self._flat(torch.autograd.grad(loss, self.parameters, allow_unused=True))
-        slope = self._flat(torch.autograd.grad(kl(), self.parameters, create_graph=True, allow_unused=True))
+        gradient = self._gradient(loss)
+        slope = self._gradient(kl(), create_graph=True)
 
         def fisher(vector: Tensor) -> Tensor:
-            along = torch.autograd.grad(slope @ vector, self.parameters, retain_graph=True, allow_unused=True)
-            return self._flat(along) + self.damping * vector
+            return self._gradient(slope @ vector, retain_graph=True) + self.damping * vector
 
         direction = conjugate_gradient(fisher, gradient, _ITERATIONS)
         curvature = float(gradient @ direction)  # g F^-1 g: twice the KL of a step of length 1
@@ -104,10 +103,7 @@ class NaturalGradient:
             parameter.copy_(start)
         return 0.0
 
-    def _flat(self, gradients: Iterable[Tensor | None]) -> Tensor:
-        """The gradients as one vector (P,), with zeros for parameters that the loss does not depend on."""
-        pieces = [
-            torch.zeros_like(parameter).flatten() if gradient is None else gradient.flatten()
-            for parameter, gradient in zip(self.parameters, gradients, strict=True)
-        ]
-        return torch.cat(pieces)
+    def _gradient(self, scalar: Tensor, **graph: bool) -> Tensor:
+        """The gradient by all parameters as one vector (P,), with zeros for those that it does not depend on."""
+        gradients = torch.autograd.grad(scalar, self.parameters, materialize_grads=True, **graph)
+        return torch.cat([gradient.flatten() for gradient in gradients])
