@@ -83,19 +83,17 @@ class GAIL:
             warn_of_noise(demos, "airl", "take another reward")
         self.config, self.seed, self.device = config, seed, torch.device(device)
         self.gamma: float = config.learner_config.gamma
-        handed: dict[str, Any] = {"envs": envs, "seed": seed, "device": device}
-        if policy is not None:
-            if config.learner != "ppo":
-                raise InputError(f"{config.learner} does not start from another policy: use learner ppo")
-            handed["policy"] = policy
+        if policy is not None and config.learner != "ppo":
+            raise InputError(f"{config.learner} does not start from another policy: use learner ppo")
         self.bc_config = config.bc_config if policy is None else None
         if self.bc_config is not None:
-            handed["policy"] = new_policy(
+            policy = new_policy(
                 self.bc_config, envs.single_observation_space, envs.single_action_space, seed=seed
             )
         settings = config.learner_config
-        if "policy" in handed:  # its own head is kept
-            settings = replace(settings, head=handed["policy"].head)
+        handed: dict[str, Any] = {"envs": envs, "seed": seed, "device": device}
+        if policy is not None:
+            settings, handed["policy"] = replace(settings, head=policy.head), policy  # its own head is kept
         self.learner: PPO | A2C | REINFORCE = _LEARNERS[config.learner](settings, **handed)
         space = envs.single_observation_space
         with seeded(draw_seed(seed, 1)):
