@@ -205,11 +205,10 @@ class DAC(SAC):
         self.discriminator_optimizer.step(loss)
         with torch.no_grad():
             right = net(torch.cat([experts, learners])) > 0
-        accuracies = right[:half].float().mean(), 1.0 - right[half:].float().mean()
         return {
             "discriminator_loss": loss.detach(),
-            "expert_accuracy": accuracies[0],
-            "learner_accuracy": accuracies[1],
+            "expert_accuracy": right[:half].float().mean(),
+            "learner_accuracy": 1.0 - right[half:].float().mean(),
         }
 
     def ends(self) -> tuple[float, float]:
