@@ -36,9 +36,8 @@ class Discriminator(nn.Module):
         super().__init__()
         self.architecture = Architecture(self.kind, config.hidden, config.activation)
         self.encoder = Encoder(observation_space, (), config.activation, normalize=True)
-        discrete = isinstance(action_space, spaces.Discrete)
         self.num_actions = int(action_space.n) if isinstance(action_space, spaces.Discrete) else 0
-        size = self.num_actions if discrete else int(np.prod(action_space.shape or ()))
+        size = self.num_actions or int(np.prod(action_space.shape or ()))
         self.net = MLP([self.encoder.features + size, *config.hidden], config.activation)
         self.output = nn.Linear(config.hidden[-1] if config.hidden else self.encoder.features + size, 1)
         if config.spectral_norm:
