@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ class Task:
     env_id: str
     budget: int
     seed: int = 0
-    env_kwargs: dict[str, Any] | None = field(default=None)
+    env_kwargs: dict[str, Any] | None = None
     vecnormalize: str | None = None
 
     def __post_init__(self) -> None:
