@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -41,7 +41,7 @@ class FieldEncoder(nn.Module):
         if any(width < 1 for width in hidden):
             raise InputError(f"hidden layers need a width of at least 1, got {list(hidden)}")
         self._space = space
-        parts = dict(_parts(space))
+        parts = {name: part for name, part, _ in leaves(space)} if isinstance(space, Fields) else {"": space}
         self._images = {name: part for name, part in parts.items() if is_image(part)}
         self._numbers = {name: part for name, part in parts.items() if name not in self._images}
         self.cnns = nn.ModuleList(map(nature_cnn, self._images.values()))
@@ -109,13 +109,6 @@ def _part(rows: Tensor, space: Space, offset: int) -> Tensor:
     # A copy, because bytes that are not aligned can't be viewed as numbers.
     own = rows[:, offset : offset + nbytes].clone(memory_format=torch.contiguous_format)
     return own.view(torch.from_numpy(like).dtype).reshape(len(rows), *like.shape[1:])
-
-
-def _parts(space: Space) -> Iterator[tuple[str, Space]]:
-    if isinstance(space, Fields):
-        yield from ((name, part) for name, part, _ in leaves(space))
-    else:
-        yield "", space
 
 
 def _flat(space: Space, part: Tensor) -> Tensor:
