@@ -52,9 +52,12 @@ def _begin(entry: Entry) -> int:
 
 def _near(levels: Sequence[tuple[str, float]], lines: Sequence[Line]) -> tuple[float, float] | None:
     """A range around the expert's return; None if no learner gets there, or if it is most of the whole range."""
-    if len(levels) < 2 or (half := _NEAR * (levels[1][1] - levels[0][1])) <= 0:
+    if len(levels) < 2:
         return None
-    low, high = levels[1][1] - half, levels[1][1] + half
+    (_, random), (_, expert) = levels
+    if (half := _NEAR * (expert - random)) <= 0:
+        return None
+    low, high = expert - half, expert + half
     there = any(low <= (p[1] or 0.0) <= high for line in lines for p in line.points["steps"])
     return (low, high) if there else None
 
