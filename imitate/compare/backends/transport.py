@@ -58,10 +58,12 @@ def receive(task: Task, files: Files, *, whole: bool) -> None:
             raise InputError(f"{task.name} sent a file {name!r}, which it does not declare: not kept")
     for name, content in files.items():
         write(task.root, name, content)
-    for name, path in files_at(task.root, task.writes) if whole else ():
+    if not whole:
+        return
+    for name, path in files_at(task.root, task.writes):
         if name not in files:
             path.unlink()
-    for path in task.writes if whole else ():
+    for path in task.writes:
         for folder in sorted((task.root / path).rglob("*"), reverse=True):  # inner folders first
             if folder.is_dir() and not any(folder.iterdir()):
                 folder.rmdir()
