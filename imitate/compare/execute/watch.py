@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Any, TextIO
 
 from imitate.compare.formatting import duration, number, percent
-from imitate.compare.plan.comparison import Comparison
+from imitate.compare.plan.comparison import Comparison, file_name
 from imitate.compare.plan.suite import Suite, is_suite
 from imitate.compare.statistics.job_results import MetricsRow, References, Result, Runs
 from imitate.errors import InputError
@@ -160,7 +160,7 @@ def _of_comparison(folder: Path, prefix: str, position: Mapping[str, int]) -> It
     references = read_json(folder / "references.json", References)
     for name, place in read_json(folder / "runs.json", Runs).items():
         run = folder / place
-        state, steps, mean = _state(run, folder / "errors" / f"{name.replace(':', '-')}.json")
+        state, steps, mean = _state(run, folder / "errors" / f"{file_name(name)}.json")
         algorithm = f"{prefix}{name.rpartition('-seed')[0]}"
         steps = min(max(steps, position.get(prefix + name, 0)), comparison.budget)
         if state == "waiting" and steps:
