@@ -44,16 +44,13 @@ class Column:
         self.name = name
         self.dtype: np.dtype[Any] = parts[0].dtype
         self.shape: tuple[int, ...] = parts[0].shape[1:]
+        self.row_bytes = row_bytes(parts[0])
         self.starts = [0]
         """(files,) number of the first row in each file."""
         self._parts = parts
         # Kept, since asking HDF5 at every read would take a quarter of the time.
         self._paths = [part.file.filename for part in parts]
         self._space = space
-
-    @property
-    def row_bytes(self) -> int:
-        return self.dtype.itemsize * int(np.prod(self.shape, dtype=np.int64))
 
     def read(self, start: int, stop: int, into: Array | None = None) -> Array:
         """Rows [start, stop), written to `into` if given.
