@@ -179,12 +179,11 @@ class Shuffler:
 
     def _fits(self, table: Array, episodes: Array, budget: int) -> bool:
         """True if `episodes` can be cached; the cache is emptied if they fit only without the others."""
-        grown = np.full(len(table), -1)
-        grown[: len(self._cached_at)] = self._cached_at
-        self._cached_at = grown
+        new = len(table) - len(self._cached_at)
+        self._cached_at = np.pad(self._cached_at, (0, new), constant_values=-1)
         wanted = np.zeros(len(table), bool)
         wanted[episodes] = True
-        if self._nbytes(table, wanted | (grown >= 0)) <= budget:
+        if self._nbytes(table, wanted | (self._cached_at >= 0)) <= budget:
             return True
         if self._nbytes(table, wanted) > budget:
             return False
