@@ -98,9 +98,8 @@ def repair(file: tyro.conf.Positional[Path], /) -> int:
     Args:
         file: the file of demonstrations; the file beside it that ends in .savepoint says what it held
     """
-    if (
-        savepoint_of(file).is_file() and not lost_power(file) and _is_whole(file)
-    ):  # it holds more than was synced
+    # A whole file holds more than was synced.
+    if savepoint_of(file).is_file() and not lost_power(file) and _is_whole(file):
         raise InputError(
             f"{file} is whole, its writer was only killed, or is at work: go on with --resume, or read it as it is"
         )
