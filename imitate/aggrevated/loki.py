@@ -159,4 +159,4 @@ class LOKI:
             self.ppo, self.experts_value = self._reinforcement(self._blank())
         else:
             self.ppo = self.experts_value = None
-        load_parts(self, state, *(set(state) - {"imitation"}))
+        load_parts(self, state, "ppo", "experts_value")
