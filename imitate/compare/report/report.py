@@ -24,7 +24,7 @@ from imitate.compare.report.results_table import (
     latex,
     rows,
     runs_csv,
-)  # fmt: skip
+)
 from imitate.compare.report.summary_json import summary_of
 from imitate.compare.statistics.finished_runs import read_finished
 from imitate.compare.statistics.intervals import ENOUGH_SEEDS

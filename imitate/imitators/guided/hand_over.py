@@ -197,9 +197,7 @@ class HandOver:
             else:
                 expert, student = (float(each.mean()) for each in both)
                 behind = expert > student
-                metrics |= {
-                    "test_pairs": float(len(both[0])), "test_expert": expert, "test_return": student
-                }  # fmt: skip
+                metrics |= {"test_pairs": float(len(both[0])), "test_expert": expert, "test_return": student}
                 logger.info(
                     "in %d paired episodes the student makes %.4g, the expert %.4g",
                     len(both[0]), student, expert,
