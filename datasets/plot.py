@@ -31,10 +31,10 @@ def bars(values: Array, *, bins: int = 8, width: int = 40, block: str = "#") -> 
     counts, edges = np.histogram(values, _edges(values, min(bins, len(np.unique(values)))))
     lows = [f"{edge:.4g}" for edge in (edges[:-1] if len(counts) > 1 else values[:1])]
     room = max(map(len, lows))
-    lines = []
-    for low, count in zip(lows, counts.tolist(), strict=True):
-        lines.append(f"{low:>{room}} {block * -(-width * count // int(counts.max()))} {count}")
-    return lines
+    return [
+        f"{low:>{room}} {block * -(-width * count // int(counts.max()))} {count}"
+        for low, count in zip(lows, counts.tolist(), strict=True)
+    ]
 
 
 def plot(source: str | Path, out: str | Path) -> None:
