@@ -25,10 +25,10 @@ __all__ = ["ACTIVATIONS", "Networks", "PolicySpec", "build_networks"]
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     name: getattr(nn, name)
     for name in (
-        *("Tanh", "ReLU", "ELU", "LeakyReLU", "GELU", "SiLU", "Sigmoid", "Softplus", "SELU", "CELU", "Mish"),
-        *("Softsign", "Hardtanh", "Hardswish", "ReLU6", "LogSigmoid", "Tanhshrink", "Softshrink", "Identity"),
+        "Tanh", "ReLU", "ELU", "LeakyReLU", "GELU", "SiLU", "Sigmoid", "Softplus", "SELU", "CELU", "Mish",
+        "Softsign", "Hardtanh", "Hardswish", "ReLU6", "LogSigmoid", "Tanhshrink", "Softshrink", "Identity",
     )
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,10 @@ __all__ = ["check_like", "check_state", "load_parts", "load_state", "parts_state
 
 _TENSOR = "tensor:"
 _LARGEST_HEADER = 8 << 20  # bytes; those of our learners have a few thousand
+_DAMAGED = (
+    OSError, safetensors.SafetensorError, KeyError, TypeError, ValueError, RecursionError, AttributeError,
+    OverflowError,
+)  # fmt: skip
 
 
 def save_state(path: str | Path, state: dict[str, Any]) -> None:
@@ -58,10 +62,7 @@ def load_state(path: str | Path) -> dict[str, Any]:
         state = _put_back(skeleton, tensors)
         if not isinstance(state, dict):
             raise TypeError(f"wanted an object, got {type(state).__name__}")
-    except (
-        *(OSError, safetensors.SafetensorError, KeyError, TypeError, ValueError, RecursionError),
-        *(AttributeError, OverflowError),
-    ) as error:
+    except _DAMAGED as error:
         raise InputError(
             f"{path} is not a state that imitate wrote ({one_line(error)}); choose another run"
         ) from error

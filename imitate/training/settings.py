@@ -30,9 +30,9 @@ __all__ = [
 
 # Settings of the run that a preset may contain, besides the algorithm's hyperparameters.
 RUN_FIELDS = (
-    *("budget", "num_envs", "backend", "episodic_life", "clip_rewards"),
-    *("eval_every", "eval_episodes", "validate_by", "checkpoint_every"),
-)
+    "budget", "num_envs", "backend", "episodic_life", "clip_rewards", "eval_every", "eval_episodes", "validate_by",
+    "checkpoint_every",
+)  # fmt: skip
 
 
 def tuned(algorithm: str, env_id: str) -> dict[str, Any]:

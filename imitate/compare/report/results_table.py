@@ -188,7 +188,9 @@ def as_latex(
         " & ".join(map(_tex, columns)) + r" \\",
         r"\midrule",
         *(" & ".join(cell(row, name) for name in columns) + r" \\" for row in table),
-        *(r"\bottomrule", r"\end{tabular}", r"\end{table}"),
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
 
