@@ -140,9 +140,9 @@ def compiled(network: nn.Sequential) -> Callable[[Any], Array]:
 def _numpy_step(layer: nn.Module) -> Callable[[Array], Array] | None:
     if isinstance(layer, nn.Linear):
         weight = np.ascontiguousarray(layer.weight.numpy().T)
-        bias = None if layer.bias is None else layer.bias.numpy()
-        if bias is None:
+        if layer.bias is None:
             return lambda x: x @ weight
+        bias = layer.bias.numpy()
         return lambda x: np.add(y := x @ weight, bias, out=y)
     if isinstance(layer, nn.Tanh):
         return np.tanh
