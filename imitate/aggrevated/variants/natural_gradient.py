@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -103,7 +104,7 @@ class NaturalGradient:
             parameter.copy_(start)
         return 0.0
 
-    def _gradient(self, scalar: Tensor, **graph: bool) -> Tensor:
+    def _gradient(self, scalar: Tensor, **graph: Any) -> Tensor:
         """The gradient by all parameters as one vector (P,), with zeros for those that it does not depend on."""
         gradients = torch.autograd.grad(scalar, self.parameters, materialize_grads=True, **graph)
         return torch.cat([gradient.flatten() for gradient in gradients])
