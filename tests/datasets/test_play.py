@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from counting import CountingEnv, CountingPixels, Cycling, counting_envs, stacked_envs
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
@@ -35,6 +35,7 @@ def test_ends_are_exact() -> None:
     assert two.expert_actions is None
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 10_000), max_size=30, unique=True), st.integers(1, 9))
 def test_the_episodes_are_those_of_the_seeds_whatever_their_length(seeds: list[int], num_envs: int) -> None:
     played = list(episodes(Cycling(), counting_envs(num_envs), seeds))
@@ -166,6 +167,7 @@ def test_what_is_no_stack_is_refused() -> None:
         next(episodes(Cycling(), envs, [6], frame_stack=4))
 
 
+@settings(deadline=None)
 @given(st.integers(1, 4), st.integers(1, 600))
 def test_unstacking_inverts_stacking(k: int, steps: int) -> None:
     frames = np.random.default_rng(steps).integers(0, 256, (steps + k, 2), np.uint8)

@@ -20,7 +20,7 @@ import pytest
 import stable_baselines3 as sb3
 import torch
 from gymnasium import spaces
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
@@ -255,6 +255,7 @@ def test_arrays_are_decoded_from_their_bytes_and_nothing_else() -> None:
             to_array(read_pickle(pickle.dumps(refused)))
 
 
+@settings(deadline=None)
 @given(st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),
     lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.text(), inner),
@@ -274,6 +275,7 @@ def test_a_key_that_is_slow_to_hash_is_refused(key: Any) -> None:
             read_pickle(pickle.dumps(container))
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_garbage_is_an_input_error_at_worst(data: bytes) -> None:
     with contextlib.suppress(InputError):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.distributions import Independent, Normal, TransformedDistribution
 from torch.distributions import transforms as T
@@ -288,6 +288,7 @@ def test_frozen_moments_stay() -> None:
     assert (moments.mean.item(), moments.var.item(), moments.count.item()) == (1.0, 1.0, 2.0)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=5), st.integers(0, 2**31))
 def test_running_moments_are_those_of_everything_seen(sizes: list[int], seed: int) -> None:
     rng = np.random.default_rng(seed)

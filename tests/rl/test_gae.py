@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
@@ -44,6 +44,7 @@ def test_lambda_weighs_the_deltas() -> None:
     )
 
 
+@settings(deadline=None)
 @given(st.integers(1, 20), st.integers(0, 2**31), st.floats(0, 1))
 def test_with_lambda_one_it_is_the_discounted_return_minus_the_value(
     steps: int, seed: int, gamma: float

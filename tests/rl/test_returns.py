@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
@@ -41,6 +41,7 @@ def test_monte_carlo_returns(
     assert_allclose(discounted_returns(REWARDS, next_values, terminated, truncated, 0.5), column(*wanted))
 
 
+@settings(deadline=None)
 @given(st.integers(1, 12), st.integers(1, 3), st.integers(0, 2**31), st.floats(0, 1))
 def test_advantages_are_what_the_returns_imply(steps: int, num_envs: int, seed: int, gamma: float) -> None:
     rng = np.random.default_rng(seed)
