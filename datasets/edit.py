@@ -216,9 +216,11 @@ def _save_steps(out: str | Path, reader: DemoReader, steps: Array) -> None:
 
 
 def _save_episodes(out: str | Path, reader: DemoReader, episodes: Array) -> None:
-    # A part of a collection is not a collection, since it lacks seeds.
-    info = replace(reader.info, seed=None)
-    _save(out, info, (reader.pieces(int(number)) for number in episodes), reader.has_expert_actions)
+    # A part of a collection is not a collection, since it lacks seeds. Without the seed nobody can tell which episodes
+    # began first, so these come first.
+    info, order = replace(reader.info, seed=None), reader.order()
+    chosen = order[np.isin(order, episodes)].tolist()
+    _save(out, info, map(reader.pieces, chosen), reader.has_expert_actions)
 
 
 def _save_all(out: str | Path, reader: DemoReader, episodes: Iterable[int]) -> None:

@@ -211,12 +211,13 @@ class DemoReader:
             raise InputError(
                 f"{count} episodes were asked for, the file has {len(self)}: ask for 1 to {len(self)}"
             )
-        if count is None or self.info.seed is None:
-            return np.arange(len(self) if count is None else count)
+        return np.arange(len(self)) if count is None else np.sort(self.order()[:count])
+
+    def order(self) -> Array:
+        """Indices of the episodes as they began; those of which this is unknown come last, as in the file."""
         begun = self.begun()
         numbers = [begun.get(max(seed, ~seed), math.inf) for seed in self.table["seed"].tolist()]
-        order = np.argsort(numbers, kind="stable")
-        return np.sort(order[:count])
+        return np.argsort(numbers, kind="stable")
 
     def begun(self, seed: int | None = None) -> dict[int, int]:
         """The number in its collection, or in that of `seed`, of each seed that the file has, as far as the collection

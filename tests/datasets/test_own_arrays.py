@@ -36,6 +36,17 @@ def test_parts_of_episodes_count_among_those_that_began_first(tmp_path: Path) ->
         assert demos.begun() == {first: 0, second: 1, third: 2}
 
 
+def test_the_first_episodes_of_a_part_are_those_that_began_first(tmp_path: Path) -> None:
+    """In a file of episodes that were played side by side the short ones are first, whenever they began."""
+    first, second, third = (seed for seed, _ in zip(episode_seeds(0), range(3), strict=False))
+    with DemoWriter(tmp_path / "demos.h5", replace(INFO, seed=0)) as writer:
+        for steps, seed in ((1, third), (2, second), (3, first)):
+            writer.append(trajectory(steps, info={"seed": seed}))
+    edit.keep(tmp_path / "demos.h5", tmp_path / "kept", max_length=3)
+    with DemoReader(tmp_path / "kept") as demos:
+        assert demos.lengths[demos.first(2)].tolist() == [3, 2]
+
+
 def test_a_part_of_a_collection_is_none(tmp_path: Path) -> None:
     """It lacks seeds, which `collect --resume` would play again."""
     with DemoWriter(tmp_path / "demos.h5", replace(INFO, seed=0)) as writer:
