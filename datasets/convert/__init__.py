@@ -268,7 +268,10 @@ def _not_empty(episodes: Iterable[Episode], source: Path) -> Iterator[Episode]:
     stream = iter(episodes)
     first = next(stream, None)
     if first is None:
-        raise InputError(f"{source} holds no episodes")
+        raise InputError(
+            f"{source} holds no episode of two observations or more: store the one after each last step, or say which "
+            "episodes terminated"
+        )
     return itertools.chain([first], stream)
 
 

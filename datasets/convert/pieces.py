@@ -43,6 +43,7 @@ _LARGEST_STEP = 1 << 26
 _LARGEST_WHOLE = 1 << 28
 _REPEATED = "the last observation of a terminated episode is repeated, as the one after it is not stored"
 _DROPPED = "the last step of a cut episode is dropped, as the observation after it is not stored"
+_EMPTY = "an episode with a single observation is left out"
 
 
 def marked(items: Iterable[T]) -> Iterator[tuple[T, bool]]:
@@ -106,6 +107,8 @@ def assembled(what: str, parts: Iterable[Rows], notes: Notes, info: Mapping[str,
                 steps -= 1
         if steps:
             yield _piece(rows, steps, (terminated, truncated), info)
+        else:
+            notes[_EMPTY] += 1
 
 
 def _piece(rows: Rows, steps: int, flags: tuple[bool, bool], info: Mapping[str, Any]) -> Trajectory:

@@ -232,7 +232,10 @@ def _as_wide_as(episodes: Iterator[Episode]) -> tuple[Space | None, Space]:
     pieces = (piece for episode in episodes for piece in episode)
     first = next(pieces, None)
     if first is None:
-        raise InputError("the data hold no episodes")
+        raise InputError(
+            "the data hold no episode of two observations or more: store the one after each last step, or say which "
+            "episodes terminated"
+        )
     obs, actions = first.obs.dtype, first.actions.dtype
     low, high = first.actions.min(0), first.actions.max(0)
     for piece in chain([first], pieces):

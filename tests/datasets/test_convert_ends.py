@@ -1,4 +1,4 @@
-"""The ends of episodes are the same after a conversion and back."""
+"""The ends of episodes are the same after a conversion and back, if they are stored."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from converting import UNIT, recording, write
 
 from imitate.datasets import DemoReader
 from imitate.datasets.convert import FORMATS, convert
+from imitate.errors import InputError
 
 ENDS = [(True, False), (False, True), (True, True)]
 
@@ -27,3 +28,16 @@ def test_an_episode_may_terminate_at_its_time_limit(name: str, tmp_path: Path) -
     convert(out, tmp_path / "c.h5", env_id=UNIT.env_id)
     with DemoReader(tmp_path / "c.h5") as demos:
         assert [(bool(row["terminated"]), bool(row["truncated"])) for row in demos.table] == ENDS
+
+
+def test_an_episode_of_one_step_without_what_followed_is_left_out_and_noted(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("episode,obs_0,action\n0,1,0\n1,2,0\n1,3,1\n")
+    done = convert(tmp_path / "log.csv", tmp_path / "demos.h5", env_id="Nowhere-v0")
+    assert done.episodes == 1
+    assert "an episode with a single observation is left out" in done.notes
+    (tmp_path / "one.csv").write_text("episode,obs_0,action\n0,1,0\n1,2,0\n")
+    for env_id in ("Nowhere-v0", "CartPole-v1"):
+        with pytest.raises(InputError, match="no episode of two observations or more: store the one after"):
+            convert(tmp_path / "one.csv", tmp_path / "none.h5", env_id=env_id)
+    (tmp_path / "one.csv").write_text("episode,obs_0,action,terminated\n0,1,0,1\n1,2,0,1\n")
+    assert convert(tmp_path / "one.csv", tmp_path / "one.h5", env_id="Nowhere-v0").episodes == 2
