@@ -60,7 +60,7 @@ def pictures_of(files: Sequence[bytes], shape: Sequence[int], formats: list[str]
         with Image.open(io.BytesIO(data), formats=formats) as image:
             size = (image.height, image.width)
             if size != tuple(shape[:2]) or math.prod(size) > _LARGEST_IMAGE:
-                raise InputError(f"an image has {image.size} pixels, wanted {tuple(shape)}")
+                raise InputError(f"an image has height and width {size}, wanted {tuple(shape[:2])}")
             pictures[number] = np.asarray(image.convert("RGB") if len(shape) == 3 else image)
     return pictures
 

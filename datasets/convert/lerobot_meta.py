@@ -26,6 +26,7 @@ _PLACE = ("chunk_index", "file_index", "from_timestamp")
 
 
 def features_of(info: Mapping[str, Any]) -> dict[str, Any]:
+    """The features by name; pictures have the shape (H, W, C), also where their `names` begin with the channels."""
     features = info.get("features")
     if not isinstance(features, dict) or "action" not in features:
         raise InputError("its meta/info.json names no actions")
@@ -34,7 +35,15 @@ def features_of(info: Mapping[str, Any]) -> dict[str, Any]:
         sound = isinstance(shape, list) and all(type(n) is int and 0 < n < 1 << 20 for n in shape)
         if not sound or not isinstance(feature.get("dtype"), str) or "/" in name or ".." in name:
             raise InputError(f"its feature {name!r} is not described by shape and dtype")
-    return features
+    return {name: _channels_last(feature) for name, feature in features.items()}
+
+
+def _channels_last(feature: dict[str, Any]) -> dict[str, Any]:
+    names, shape = feature.get("names"), feature["shape"]
+    pictures = feature["dtype"] in ("image", "video") and len(shape) == 3
+    if pictures and isinstance(names, list) and names[:1] in (["channel"], ["channels"]):
+        return feature | {"shape": [*shape[1:], shape[0]]}
+    return feature
 
 
 def chosen_of(features: Mapping[str, Any], keys: Sequence[str], notes: Notes) -> list[str]:

@@ -227,7 +227,7 @@ def wide(dtype: Any, shape: tuple[int, ...]) -> spaces.Box:
 def _as_wide_as(episodes: Iterator[Episode]) -> tuple[Space | None, Space]:
     """Spaces that hold all observations (without bounds; None for those of a Dict) and actions.
 
-    Whole-number actions are discrete, from 0 or the lowest negative one.
+    Whole-number actions are discrete, from 0 or the lowest negative one, each of several for itself.
     """
     pieces = (piece for episode in episodes for piece in episode)
     first = next(pieces, None)
@@ -243,12 +243,15 @@ def _as_wide_as(episodes: Iterator[Episode]) -> tuple[Space | None, Space]:
         for taken in (piece.actions, piece.labels):
             low, high = np.minimum(low, taken.min(0)), np.maximum(high, taken.max(0))
     observation = None if obs.names else wide(obs, first.obs.shape[1:])
-    if actions.kind in "biu":
-        least, most = min(int(np.min(low)), 0), int(np.max(high))
-        if most - least >= MOST_NUMBERS:
-            raise InputError(
-                f"actions are whole numbers from {least} to {most}, but a discrete space has at most {MOST_NUMBERS}: "
-                "write amounts with a decimal point, such as 1.0"
-            )
-        return observation, spaces.Discrete(most - least + 1, start=least)
-    return observation, spaces.Box(low, high, dtype=actions)
+    if actions.kind not in "biu":
+        return observation, spaces.Box(low, high, dtype=actions)
+    start = [min(int(least), 0) for least in np.ravel(low)]
+    counts = [int(most) - least + 1 for most, least in zip(np.ravel(high), start, strict=True)]
+    if sum(counts) > MOST_NUMBERS:
+        raise InputError(
+            f"actions are whole numbers from {min(start)} to {int(np.max(high))}, but a discrete space has at most "
+            f"{MOST_NUMBERS}: write amounts with a decimal point, such as 1.0, or as floats"
+        )
+    if len(counts) > 1:
+        return observation, spaces.MultiDiscrete(counts, start=start)
+    return observation, spaces.Discrete(counts[0], start=start[0])

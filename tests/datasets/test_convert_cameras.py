@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -149,6 +150,24 @@ def test_episodes_of_one_video_have_their_own_frames(tmp_path: Path) -> None:
         for one, index in zip(reader, (0, 2, 4), strict=True):
             assert np.array_equal(one.obs[: lengths[index]], played[index].obs[:-1])
             assert np.array_equal(one.actions, played[index].actions[: len(one)])
+
+
+@pytest.mark.parametrize("codec", ["h264", "png"])
+def test_the_description_of_a_picture_may_begin_with_its_channels(codec: str, tmp_path: Path) -> None:
+    """LeRobot goes by the names too."""
+    write(tmp_path / "a.h5", PICTURES, recording(PICTURES, lengths=(4,)))
+    convert(tmp_path / "a.h5", tmp_path / "b", format="lerobot", codec=codec)
+    path = tmp_path / "b" / "meta" / "info.json"
+    info = json.loads(path.read_text("utf-8"))
+    picture = info["features"]["observation.image"]
+    height, width, channels = picture["shape"]
+    picture |= {"shape": [channels, height, width], "names": ["channels", "height", "width"]}
+    path.write_text(json.dumps(info), "utf-8")
+    convert(tmp_path / "b", tmp_path / "c.h5")
+    same(tmp_path / "a.h5", tmp_path / "c.h5")
+    path.write_text(json.dumps(info).replace(f"{height}, {width}", f"{height}, {width + 1}"), "utf-8")
+    with pytest.raises(InputError, match=rf"\({height}, {width}"):
+        convert(tmp_path / "b", tmp_path / "d.h5")
 
 
 def test_images_of_two_cameras_are_not_mixed_up(demos: Path, tmp_path: Path) -> None:

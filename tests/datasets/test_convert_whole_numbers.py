@@ -10,7 +10,7 @@ import pytest
 from converting import write
 from gymnasium import spaces
 
-from imitate import load_policy
+from imitate import BC, BCConfig, load_policy
 from imitate.cli import main
 from imitate.datasets import DemoInfo, DemoReader, InputError, Trajectory
 from imitate.datasets.convert import convert
@@ -47,6 +47,22 @@ def test_the_space_begins_at_the_lowest_negative_action(
         with DemoReader(out) as reader:
             assert reader.info.action_space == space
             assert reader[0].actions.tolist() == actions
+
+
+def test_several_whole_numbers_have_a_space_for_each(tmp_path: Path) -> None:
+    actions = np.array([[0, -2], [2, 0], [1, 3]])
+    np.savez(tmp_path / "log.npz", obs=np.zeros((4, 2)), actions=actions, lengths=[3])
+    convert(tmp_path / "log.npz", tmp_path / "demos.h5", env_id="Nowhere-v0")
+    with DemoReader(tmp_path / "demos.h5") as reader:
+        assert reader.info.action_space == spaces.MultiDiscrete([3, 6], start=[0, -2])
+        assert reader[0].actions.tolist() == actions.tolist()
+        learner = BC(BCConfig(hidden=(4,), max_updates=1), demos=reader, seed=0)
+        while not learner.done:
+            learner.step()
+        assert learner.policy.action_space.contains(learner.policy.act(np.zeros((1, 2)))[0])
+    np.savez(tmp_path / "many.npz", obs=np.zeros((3, 2)), actions=[[0, 1 << 21], [1 << 21, 0]], lengths=[2])
+    with pytest.raises(InputError, match="0 to 2097152, but a discrete space has at most 4194304"):
+        convert(tmp_path / "many.npz", tmp_path / "many.h5", env_id="Nowhere-v0")
 
 
 def test_labels_widen_the_space_too(tmp_path: Path) -> None:
