@@ -72,6 +72,15 @@ def test_gsde_on_the_observation_itself() -> None:
     assert_allclose(spread[~clipped], np.sqrt(0.3**2 * 0.1**2 + 1e-6), rtol=0.05)
 
 
+def test_each_environment_explores_by_itself() -> None:
+    """Half of the actions are drawn, and half of these are the other one of two."""
+    spec = replace(SPEC, algorithm="DQN", action_space=spaces.Discrete(2), exploration_rate=0.5)
+    values = {"q_net.q_net.0.weight": torch.zeros(2, 3), "q_net.q_net.0.bias": torch.tensor([1.0, 0.0])}
+    actor, obs = AgentPolicy(spec, build_networks(spec, values, None)), np.zeros((4_000, 3), np.float32)
+    assert actor.act(obs, deterministic=False).mean() == pytest.approx(0.25, abs=0.03)
+    assert not actor.act(obs).any()
+
+
 def test_squashed_actions_stay_within_their_bounds() -> None:
     """SB3's formula, -0.5 + (1 + 1) * 0.3, is the float32 above 0.1."""
     arm = spaces.Box(-0.5, 0.1, (1,), np.float32)
