@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from imitate.compare.execute import worker
+from imitate.compare.execute.recording import Recorded
 from imitate.compare.execute.snapshots import Mark, Snapshots
 
 
@@ -24,6 +26,33 @@ def test_answers_before_a_validation_count_behind_it(monkeypatch: pytest.MonkeyP
     assert [point.queries for point in points] == [0, 700, 900]
     offline = worker._curve(comparison, job, marks, {}, 0.0)
     assert [point.queries for point in offline] == [0, 3_500, 4_500]
+
+
+def test_points_of_the_run_itself_pay_for_its_demonstrations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recording took five seconds. A training for the curve has its own share of them already."""
+    monkeypatch.setattr(worker, "stored_policy", lambda *_: None)
+    monkeypatch.setattr(worker, "curve_returns", lambda *_: [1.0])
+    marks = {0: Mark("00", 0, 0.0), 1: Mark("01-run", 100, 1.0), 2: Mark("../policy", 200, 2.0)}
+    job: Any = SimpleNamespace(folder=Path())
+    comparison: Any = None
+    points = worker._curve(comparison, job, marks, {}, 5.0)
+    assert [point.cpu_seconds for point in points] == [0.0, 1.0, 7.0]
+
+
+def test_a_training_for_the_curve_pays_for_its_share_of_the_recording(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Three seconds of training on one of two episodes, whose recording took eight. One is an eighth of the budget, and
+    two are the run itself."""
+    monkeypatch.setattr(worker, "DemoReader", lambda _: nullcontext(SimpleNamespace(lengths=[100, 100])))
+    monkeypatch.setattr(worker, "recorded", lambda _: Recorded(2, 200, 8.0))
+    monkeypatch.setattr(worker, "training", lambda *_: SimpleNamespace(execute=lambda *_: True))
+    monkeypatch.setattr(worker, "_cpu_seconds", lambda _: 3.0)
+    job: Any = SimpleNamespace(demos=Path(), folder=Path(), steps=800)
+    comparison: Any = None
+    none, part, whole = Mark("00", 0, 0.0), Mark("02-run", 100, 7.0), Mark("../policy", 200, 9.0)
+    found = worker._parts(comparison, job, whole)
+    assert found == {0: none, 1: none, 2: part, 3: part, **dict.fromkeys(range(4, 16), whole)}
 
 
 @pytest.mark.parametrize(("resumed", "paid", "seconds"), [(0, 0.0, 160.0), (4, 40.0, 160.0)])

@@ -22,6 +22,7 @@ from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.seeds import Stream, draw_seed, episode_seeds
 from imitate.errors import InputError
+from imitate.files import read_json
 
 SHORT = {"max_episode_steps": 100}
 
@@ -113,7 +114,9 @@ def test_nothing_is_trained_again_on_all_demonstrations(
     assert trained == [2, 1]
     assert [point.steps for point in found.curve] == [0, 0, 100, 100, *[200] * 13]
     assert len({tuple(point.returns) for point in found.curve[4:]}) == 1
-    assert len({point.cpu_seconds for point in found.curve[4:]}) == 1
+    assert {point.cpu_seconds for point in found.curve[4:]} == {found.cpu_seconds}
+    training_seconds = read_json(planned[-1].folder / "timing.json", dict[str, float])["cpu_seconds"]
+    assert found.cpu_seconds == training_seconds + recorded(planned[0]).cpu_seconds
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no server of workers")
