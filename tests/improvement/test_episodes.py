@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
-import teachers  # registers Tallied-v0
+import teachers  # registers Tallied-v0 and Uneven-v0
 
 from imitate.datasets.play import RandomPolicy
 from imitate.improvement.episodes import Played, play
@@ -13,9 +14,9 @@ from imitate.improvement.episodes import Played, play
 SEEDS = [5, 6, 7, 1, 2, 3, 4]
 
 
-def identity(**given: Any) -> Played:
+def identity(env_id: str = "Tallied-v0", seeds: Sequence[int] = SEEDS, **given: Any) -> Played:
     policy = RandomPolicy(gym.spaces.Discrete(3))
-    return play(policy, "Tallied-v0", {}, SEEDS, **given)
+    return play(policy, env_id, {}, seeds, **given)
 
 
 def test_three_more_are_played_while_they_fit() -> None:
@@ -37,3 +38,16 @@ def test_the_limit_cuts_and_its_steps_count() -> None:
 
 def test_the_same_seeds_are_the_same_episodes() -> None:
     assert identity(room=0, limit=99).by_seed == identity(room=0, limit=99).by_seed
+
+
+def test_episodes_are_in_the_order_of_their_seeds() -> None:
+    """That of the odd seed takes five steps and ends first."""
+    played = identity("Uneven-v0", [4, 5, 6], room=0, limit=99)
+    assert (played.seeds, played.lengths) == ([4, 5, 6], [10, 5, 10])
+
+
+def test_the_longest_three_so_far_must_fit() -> None:
+    """Three episodes took 30 steps, then three took 15: other three may take 30."""
+    seeds = [2, 4, 6, 1, 3, 5, 7, 9, 11]
+    assert identity("Uneven-v0", seeds, room=74, limit=999).seeds == seeds[:6]
+    assert identity("Uneven-v0", seeds, room=75, limit=999).seeds == seeds

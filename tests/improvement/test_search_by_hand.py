@@ -15,7 +15,7 @@ from imitate.files import write_json
 from imitate.improvement import learning, search
 from imitate.improvement.episodes import Played
 from imitate.improvement.journal import Journal, Snapshot
-from imitate.improvement.plan import affordable
+from imitate.improvement.plan import Plan, affordable
 from imitate.improvement.study import Study
 from imitate.improvement.task import Task
 from imitate.improvement.verdict import gain, verdict_of
@@ -87,13 +87,52 @@ def test_a_test_keeps_a_share_for_later_players() -> None:
     assert journal.counts == [31, 31 + 16]
 
 
-@pytest.mark.parametrize(("student", "calls"), [
-    ([13.0, 13.1, 12.9], [(("guided-9", "expert"), 0, 1 / 3), (("guided-9", "expert"), 1, 0.15)]),
-    ([10.0, 10.1, 9.9], [(("guided-9", "expert"), 0, 1 / 3), (("dagger-9",), 0, 0.0)]),
+def test_finalists_play_up_to_one_number_of_episodes() -> None:
+    """Two choices of 60 steps pay for six episodes of both, each of ten steps, beyond the three that the second one has
+    played."""
+    snapshots = [snapshot("a", *range(6)), snapshot("b", 1, 2, 3)]
+    journal, asked = (
+        Journal(Task("CartPole-v1", "CartPole-v1", 9_000), played(1, 2, 3), snapshots=snapshots),
+        {},
+    )
+    study = Study(journal, None, Path())  # type: ignore[arg-type]
+    study.keep = lambda: None  # type: ignore[method-assign]
+    study.policy = lambda name: name  # type: ignore[method-assign]
+    study.hand_over = lambda _: None  # type: ignore[method-assign]
+
+    def play(policy: Any, seeds: Any, _room: float) -> Played:
+        asked[policy] = list(seeds)
+        return played(*[0.0] * len(seeds))
+
+    study._play = play  # type: ignore[method-assign]
+    study.validate_finalists(["a-9", "b-9"], Plan(("a",), ("b",), 0, 0, choice=60, test=0))
+    assert journal.final == 9
+    assert (len(asked["a-9"]), len(asked["b-9"])) == (3, 6)
+    assert asked["a-9"] == asked["b-9"][3:]
+
+
+@pytest.mark.parametrize(("length", "validation", "others"), [(10, 40, 3 * 50 + 3 * 60), (100, 300, 6 * 300)])
+def test_checks_that_are_to_come_have_their_reserve(length: int, validation: int, others: int) -> None:
+    """Each has at least three episodes, as long as the longest so far. An imitator and a lone racer have four
+    validations, of which one is done."""
+    journal = Journal(Task("CartPole-v1", "CartPole-v1", 9_000))
+    journal.expert = Played([1, 2, 3], [1.0] * 3, [length] * 3, 3 * length)
+    study: Any = SimpleNamespace(journal=journal)
+    plan = Plan(("a",), ("b",), 800, validation=40, choice=50, test=60)
+    assert learning._reserve(study, plan) == 4 * validation + others
+    journal.snapshots.append(snapshot("b", 1, 2, 3))
+    assert learning._reserve(study, plan) == 3 * validation + others
+
+
+@pytest.mark.parametrize(("student", "counts", "calls"), [
+    ([13.0, 13.1, 12.9], [3], [(("guided-9", "expert"), 0, 1 / 3), (("guided-9", "expert"), 1, 0.15)]),
+    ([10.0, 10.1, 9.9], [3], [(("guided-9", "expert"), 0, 1 / 3), (("dagger-9",), 0, 0.0)]),
+    ([10.0, 10.1, 9.9], [3, 6], [(("guided-9", "expert"), 0, 1 / 3), (("guided-9", "expert"), 1, 0.15)]),
 ])  # fmt: skip
 def test_a_third_is_kept_and_goes_to_who_needs_it(
-    student: list[float], calls: list[Any], monkeypatch: pytest.MonkeyPatch
+    student: list[float], counts: list[int], calls: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A search that was interrupted goes on with the extension, even if the student has fallen behind in it."""
     monkeypatch.setattr(search, "_imitator", lambda *_: "dagger-9")
     tests = {
         "guided-9": played(*student),
@@ -102,7 +141,7 @@ def test_a_third_is_kept_and_goes_to_who_needs_it(
     }
     seen: list[Any] = []
     study: Any = SimpleNamespace(
-        journal=SimpleNamespace(tests=tests, counts=[3]), task=SimpleNamespace(budget=100),
+        journal=SimpleNamespace(tests=tests, counts=counts), task=SimpleNamespace(budget=100),
         test=lambda players, stage=0, *, keep=0.0: seen.append((tuple(players), stage, keep)),
     )  # fmt: skip
     search._test(study, "guided-9")
