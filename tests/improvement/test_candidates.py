@@ -43,6 +43,14 @@ def test_a_residual_is_guided_learning_with_another_setting() -> None:
     )
 
 
+def test_no_candidate_validates_and_each_has_the_experts_statistics() -> None:
+    """The search validates all of them on the same episodes."""
+    task = Task("agent.zip", "Pendulum-v1", 20_000, vecnormalize="statistics.pkl")
+    runs = [experiment(each.name, task, {}, 4_000) for each in suited(BOX, BOX, None)]
+    found = {(run.eval_every, run.expert, run.vecnormalize) for run in runs}
+    assert found == {(0, "agent.zip", "statistics.pkl")}
+
+
 def test_a_run_is_trained_as_the_winner_and_shortened_to_a_small_budget() -> None:
     task = Task("Pendulum-v1", "Pendulum-v1", 20_000, seed=7)
     run = experiment("guided", task, {"g": 9.0}, 4_000)

@@ -36,6 +36,8 @@ def test_what_the_others_still_get_is_kept_for_them() -> None:
     assert plan.kept_for_others(1, 0) == 100
     assert plan.kept_for_others(1, 1) == 0
     assert plan.kept_for_others(4, 0) == 0
+    # A part of a step is a step.
+    assert Plan(("a", "b"), (), 801, 0, 0, 0).kept_for_others(0, 0) == 201
 
 
 def test_a_small_budget_has_fewer_learners_and_a_tiny_one_is_refused() -> None:

@@ -36,5 +36,11 @@ def test_only_episodes_that_all_have_played_count_for_the_leader() -> None:
     assert ranked(["a", "b"], returns) == ["b", "a"]
 
 
+def test_a_long_validation_is_compared_with_a_short_one() -> None:
+    """Three episodes are less than half of b's seven, but all that a has played."""
+    returns = {"a": played(1, 2, 3), "b": played(11, 12.5, 13, -99, -99, -99, -99)}
+    assert ranked(["a", "b"], returns) == ["b", "a"]
+
+
 def test_of_fewer_than_three_episodes_the_order_is_kept() -> None:
     assert ranked(["a", "b"], {"a": played(1, 2), "b": played(100, 200)}) == ["a", "b"]

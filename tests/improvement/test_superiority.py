@@ -26,7 +26,7 @@ def test_the_gain_is_paired_by_episode() -> None:
 def test_episodes_that_one_did_not_end_are_left_out() -> None:
     found = gain(played(1, 2, 3, 4), played(0, 0, 0, 0, first=1))
     assert found is not None
-    assert (found.mean, found.pairs) == (3, 3)
+    assert (found.mean, found.pairs, found.student, found.expert) == (3, 3, 3, 0)
     assert gain(played(1, 2, 3), played(0, 0, 0, first=1)) is None
 
 
@@ -44,6 +44,12 @@ def test_episodes_that_one_did_not_end_are_left_out() -> None:
 def test_the_verdict(learner: str, returns: tuple[float, ...], kind: str) -> None:
     verdict = verdict_of(learner, gain(played(*returns), played(100, 200, 300)), 5_000)
     assert (verdict.kind, verdict.learner, verdict.policy) == (kind, learner[:-4], learner)
+
+
+def test_negligible_is_a_share_of_a_negative_return_too() -> None:
+    """Surely worse by 1 of -200, which is less than 1 %."""
+    found = gain(played(-101, -201, -301), played(-100, -200, -300))
+    assert verdict_of("dagger-900", found, 5_000).kind == "kept"
 
 
 def test_the_verdict_in_words() -> None:

@@ -29,6 +29,14 @@ def test_the_facts_on_an_expert() -> None:
     )
 
 
+def test_a_short_episode_is_compared_with_the_median() -> None:
+    """The mean length is 325, because of one that is long."""
+    facts = teacher(
+        load_expert("CartPole-v1"), Played([1, 2, 3, 4], [1] * 4, [100, 100, 100, 1_000], 1_300), None
+    )
+    assert facts.short == 0
+
+
 def test_the_best_published_return_is_that_of_any_version() -> None:
     assert (
         best_published("LunarLander-v3") == best_published("LunarLander-v2") == pytest.approx(242.1, abs=0.1)
@@ -73,3 +81,17 @@ def test_the_states_of_the_episodes_judge_the_critic() -> None:
     greedy = Watched(load_expert("CartPole-v1"))
     greedy.act(np.zeros((8, 4), np.float32))
     assert greedy.trusted(0) is None
+
+
+def test_states_are_remembered_as_they_were() -> None:
+    """Environments write the next observations into the same array."""
+    rng = np.random.default_rng(0)
+    watched, copied = (Watched(load_expert("Pendulum-v1")) for _ in range(2))
+    obs = np.zeros((8, 3), np.float32)
+    for _ in range(5):
+        angle, speed = rng.uniform(-np.pi, np.pi, 8), rng.uniform(-4, 4, 8)
+        obs[:] = np.stack([np.cos(angle), np.sin(angle), speed], 1)
+        watched.act(obs)
+        copied.act(obs.copy())
+    obs[:] = 0.0
+    assert watched.trusted(0) == copied.trusted(0)
