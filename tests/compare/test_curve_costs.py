@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -53,6 +54,24 @@ def test_a_training_for_the_curve_pays_for_its_share_of_the_recording(
     none, part, whole = Mark("00", 0, 0.0), Mark("02-run", 100, 7.0), Mark("../policy", 200, 9.0)
     found = worker._parts(comparison, job, whole)
     assert found == {0: none, 1: none, 2: part, 3: part, **dict.fromkeys(range(4, 16), whole)}
+
+
+def test_recorded_actions_are_answers_too(tmp_path: Path) -> None:
+    """200 were recorded; the learner asked for 10 more, then 30."""
+    rows = [{"budget_steps": 300, "expert_queries": 10}, {"budget_steps": 400, "expert_queries": 30}]
+    (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert worker._answers(tmp_path, 200) == {200: 200, 300: 210, 400: 230}
+
+
+def test_the_last_point_is_the_policy_that_the_run_hands_over(tmp_path: Path) -> None:
+    """The run passed its whole budget of 1,600 steps before a validation of 50; its seventh point was not kept."""
+    snapshots = Snapshots(tmp_path, 1_600, lambda: 0.0, lambda *_: None)
+    for spent in (0, 1_600):
+        snapshots(spent, None)
+    del snapshots.marks[7]
+    found, last = snapshots.complete(Path("run/policy"), 1_650, 9.0), Mark("../policy", 1_650, 9.0)
+    assert (found[0], found[15]) == (Mark("00", 0, 0.0), Mark("01", 1_600, 0.0))
+    assert found[7] == found[16] == last
 
 
 @pytest.mark.parametrize(("resumed", "paid", "seconds"), [(0, 0.0, 160.0), (4, 40.0, 160.0)])

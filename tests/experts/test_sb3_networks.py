@@ -73,11 +73,11 @@ def test_gsde_on_the_observation_itself() -> None:
 
 
 def test_each_environment_explores_by_itself() -> None:
-    """Half of the actions are drawn, and half of these are the other one of two."""
-    spec = replace(SPEC, algorithm="DQN", action_space=spaces.Discrete(2), exploration_rate=0.5)
+    """A fifth of the actions is drawn, and half of these are the other one of two."""
+    spec = replace(SPEC, algorithm="DQN", action_space=spaces.Discrete(2), exploration_rate=0.2)
     values = {"q_net.q_net.0.weight": torch.zeros(2, 3), "q_net.q_net.0.bias": torch.tensor([1.0, 0.0])}
     actor, obs = AgentPolicy(spec, build_networks(spec, values, None)), np.zeros((4_000, 3), np.float32)
-    assert actor.act(obs, deterministic=False).mean() == pytest.approx(0.25, abs=0.03)
+    assert actor.act(obs, deterministic=False).mean() == pytest.approx(0.1, abs=0.02)
     assert not actor.act(obs).any()
 
 
