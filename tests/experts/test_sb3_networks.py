@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from imitate.errors import InputError
 from imitate.experts.sb3.acting import AgentPolicy
 from imitate.experts.sb3.archive import make_spec
-from imitate.experts.sb3.layers import Flat, MeanOverQuantiles, compiled
+from imitate.experts.sb3.layers import ONE, ZERO, Columns, Flat, MeanOverQuantiles, Normalise, compiled
 from imitate.experts.sb3.networks import PolicySpec, build_networks
+from imitate.experts.sb3.vecnormalize import Normalisation
 from imitate.experts.zips import agent_parts
 
 BOX = spaces.Box(-1, 1, (3,), np.float32)
@@ -81,6 +82,32 @@ def test_each_environment_explores_by_itself() -> None:
     assert not actor.act(obs).any()
 
 
+@pytest.mark.parametrize(("log_std", "kept"), [(-10.0, -10.0), (5.0, 2.0)])
+def test_sacs_deviation_is_clipped_as_in_sb3(log_std: float, kept: float) -> None:
+    """The mean is 0 and actions are in [-1, 1], so that their median is tanh of 0.6745 deviations."""
+    unit = spaces.Box(-1, 1, (1,), np.float64)
+    spec = replace(SPEC, algorithm="SAC", action_space=unit, squash_output=True)
+    values = {f"actor.{name}.weight": torch.zeros(1, 3) for name in ("mu", "log_std")}
+    values |= {"actor.mu.bias": torch.zeros(1), "actor.log_std.bias": torch.tensor([log_std])}
+    actor = AgentPolicy(spec, build_networks(spec, values, None))
+    drawn = actor.act(np.zeros((20_000, 3), np.float32), deterministic=False)
+    beyond = np.arctanh(np.median(np.abs(drawn))) / np.exp(kept)
+    assert beyond == pytest.approx(0.6745, rel=0.05, abs=0)
+
+
+def test_another_seed_draws_other_actions() -> None:
+    spec = replace(SPEC, algorithm="PPO", action_space=spaces.Discrete(9))
+    values = {"action_net.weight": torch.zeros(9, 3), "action_net.bias": torch.zeros(9)}
+    values |= {"value_net.weight": torch.zeros(1, 3), "value_net.bias": torch.zeros(1)}
+    actor, drawn = AgentPolicy(spec, build_networks(spec, values, None)), []
+    for seed in (5, 6, 5):
+        actor.seed(seed)
+        drawn.append(actor.act(np.zeros((40, 3), np.float32), deterministic=False).tolist())
+    assert drawn[0] == drawn[2] != drawn[1]
+    # Each environment draws for itself.
+    assert len(set(drawn[0])) == 9
+
+
 def test_squashed_actions_stay_within_their_bounds() -> None:
     """SB3's formula, -0.5 + (1 + 1) * 0.3, is the float32 above 0.1."""
     arm = spaces.Box(-0.5, 0.1, (1,), np.float32)
@@ -136,6 +163,28 @@ def test_few_rows_in_numpy_and_many_in_torch_agree() -> None:
     obs = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
     parts = np.concatenate([forward(part) for part in np.split(obs, 100)])
     assert_allclose(parts, forward(obs), atol=1e-6)
+
+
+@pytest.mark.parametrize("layer", [
+    nn.Linear(3, 2, bias=False), nn.Tanh(), nn.ReLU(), nn.Hardtanh(-0.5, 0.7), Columns([2, ONE, ZERO, 0]),
+    Normalise(Normalisation(np.array([1.0, 2, 3]), np.array([4.0, 9, 1e-9]), 1e-8, 0.6, False, 1.0, 10.0, 0.99)),
+], ids=lambda layer: type(layer).__name__)  # fmt: skip
+def test_a_layer_in_numpy_is_that_of_torch(layer: nn.Module) -> None:
+    """Five rows go through NumPy; each layer does something to some of their numbers."""
+    network = nn.Sequential(layer).requires_grad_(False)
+    obs = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    assert_allclose(compiled(network)(obs), network(torch.from_numpy(obs)).numpy(), atol=1e-6)
+
+
+def test_normalised_observations_are_clipped() -> None:
+    """Deviations of 2/3 and 7/2 are clipped to 0.6, in NumPy and in torch."""
+    mean, var = np.array([1.0, 2.0, 3.0]), np.array([9.0, 4.0, 1.0])
+    statistics = Normalisation(mean, var, 1e-10, 0.6, False, 1.0, 10.0, 0.99)
+    obs = np.array([[3.0, 1.0, 3.0], [0.0, 9.0, 3.0]], np.float32)
+    wanted = [[0.6, -0.5, 0.0], [-1 / 3, 0.6, 0.0]]
+    for rows in (1, 100):
+        found = compiled(nn.Sequential(Normalise(statistics)))(np.repeat(obs, rows, 0))
+        assert_allclose(found[[0, -1]], wanted, atol=1e-6)
 
 
 def test_of_no_observations_there_are_no_values() -> None:
