@@ -187,6 +187,15 @@ def test_normalised_observations_are_clipped() -> None:
         assert_allclose(found[[0, -1]], wanted, atol=1e-6)
 
 
+@pytest.mark.parametrize("rows", [1, 100])
+def test_means_are_subtracted_in_float64(rows: int) -> None:
+    """The float32 nearest to 1/3 is above it by 9.93e-9, a tenth of a deviation."""
+    mean, var = np.array([1 / 3]), np.array([0.0])
+    layer = Normalise(Normalisation(mean, var, 1e-14, 10.0, False, 1.0, 10.0, 0.99))
+    obs = np.full((rows, 1), 1 / 3, np.float32)
+    assert_allclose(compiled(nn.Sequential(layer))(obs), np.full((rows, 1), 0.0993), atol=1e-3)
+
+
 def test_of_no_observations_there_are_no_values() -> None:
     """With six quantiles of two actions."""
     network = nn.Sequential(Flat(), nn.Linear(4, 12), MeanOverQuantiles(2))
