@@ -300,6 +300,27 @@ def test_sb3_gets_critics_of_bytes() -> None:
         torch.testing.assert_close(torch.stack(model.critic(obs, unit)), ours, rtol=1e-5, atol=1e-5)
 
 
+def test_sb3_gets_the_size_of_a_replay_that_fits_into_memory() -> None:
+    assert [_model(policy_of(name)).buffer_size for name in ("soft", "squashed pixels")] == [
+        1_000_000,
+        10_000,
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit")
+@pytest.mark.parametrize("write", [to_onnx, to_torch, to_torchscript, to_sb3])
+def test_an_export_that_acts_differently_leaves_no_file(
+    write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def differing(*_: Any) -> None:
+        raise InputError("differs from the policy")
+
+    monkeypatch.setattr(f"{write.__module__}.compare", differing)
+    with pytest.raises(InputError, match="differs from the policy"):
+        write(policy_of("normalised"), tmp_path / "p")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(("to", "file"), [("onnx", "policy.onnx"), ("torchscript", "policy.pt")])
 def test_a_full_disk_is_one_line_and_leaves_nothing(to: str, file: str, tmp_path: Path) -> None:
     """A limit on the size of files stands in for the disk. Torch aborts if it can't write a TorchScript file."""

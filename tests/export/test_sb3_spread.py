@@ -14,6 +14,7 @@ from gymnasium import spaces
 
 from imitate.export.sb3_zip import to_sb3
 from imitate.nn.networks import seeded
+from imitate.nn.normalize import LEAST_VARIANCE
 from imitate.nn.policy import ActorPolicy
 
 OBS = spaces.Box(-np.inf, np.inf, (5,))
@@ -58,3 +59,14 @@ def test_statistics_are_of_as_many_observations_and_stay_as_they_are(tmp_path: P
     assert path is not None
     statistics = pickle.loads(path.read_bytes())
     assert (statistics.training, statistics.norm_reward, statistics.obs_rms.count) == (False, False, 1234)
+
+
+def test_an_observation_that_hardly_varied_is_divided_by_the_same(tmp_path: Path) -> None:
+    """SB3 adds its epsilon to the variance; ours is never less than a least one."""
+    policy = policy_of(normalize_obs=True)
+    policy.encoder.moments.var.copy_(torch.tensor([0.0, LEAST_VARIANCE / 2, 1e-3, 1.0, 4.0]))
+    path = to_sb3(policy, tmp_path / "p.zip")
+    assert path is not None
+    statistics = pickle.loads(path.read_bytes())
+    wanted = [LEAST_VARIANCE, LEAST_VARIANCE, 1e-3, 1.0, 4.0]
+    np.testing.assert_allclose(statistics.obs_rms.var + statistics.epsilon, wanted, rtol=1e-6)
