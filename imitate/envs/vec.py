@@ -71,7 +71,7 @@ def check_envs(envs: object) -> None:
     if not all(hasattr(envs, name) for name in (*VecEnv.__annotations__, "reset", "step", "close")):
         raise InputError(
             f"envs must be a vector environment of this package, got {type(envs).__name__}: give, for example, "
-            'SyncVecEnv([lambda: make_env("CartPole-v1")] * 8) of imitate.envs'
+            'SyncVecEnv([lambda: make_env("CartPole-v1")] * 8) of imitate.datasets'
         )
 
 

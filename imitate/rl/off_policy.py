@@ -94,7 +94,7 @@ class OffPolicy(ABC):
             gamma=config.gamma, n_step=config.n_step, least_reward=least_reward,
         )  # fmt: skip
         self.demos: Replay | None = None
-        self.actor, self.sampler = Actor(policy), Sampler(envs)
+        self.actor, self.sampler = Actor(policy), Sampler(envs, self.restart)
         self.iteration = self.updates = 0
         self.restart()
 

@@ -70,7 +70,7 @@ class OnPolicy:
         self.policy, self.value_net = make_actor_critic(
             config, envs, seed=seed, device=self.device, policy=policy, share_pixels=share_pixels
         )
-        self.actor, self.sampler = Actor(self.policy), Sampler(envs)
+        self.actor, self.sampler = Actor(self.policy), Sampler(envs, self.restart)
         self.scaler: ReturnScaler | None = None
         self.updates = 0
         self.restart()

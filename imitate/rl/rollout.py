@@ -12,7 +12,7 @@ import numpy as np
 
 from imitate.datasets.trajectory import Trajectory
 from imitate.envs.numbers import Array, all_finite
-from imitate.envs.seeds import episode_seeds
+from imitate.envs.seeds import draw_seed, episode_seeds
 from imitate.envs.stepping import Chooser, Score, Scores, stepping
 from imitate.envs.vec import CountsGames, VecEnv
 from imitate.errors import InputError
@@ -146,17 +146,22 @@ class Rollout:
 class Sampler:
     """Steps the environments and remembers where it stopped; counts steps and returns of finished episodes.
 
+    After an exception the next rollout begins new episodes: the environments went on without it, and may be broken.
+
     broken_off   the rows of a rollout that an exception ended; None if there were none
     """
 
-    def __init__(self, envs: VecEnv) -> None:
-        """Call `restart` to begin the first episodes."""
+    def __init__(self, envs: VecEnv, renew: Callable[[], None] | None = None) -> None:
+        """Call `restart` to begin the first episodes. `renew` calls it after an exception; by default nothing else is
+        done then, and the seed is drawn."""
         self.envs = envs
+        self._renew = renew or (lambda: self.restart(draw_seed(self._seed)))
         self.env_steps = 0
         self.broken_off: Rollout | None = None
 
     def restart(self, seed: int) -> None:
         """Drop unfinished episodes and begin new ones from this seed."""
+        self._seed, self._failed = seed, False
         self._obs = self.envs.reset(episode_seeds(seed))
         self._begun = np.ones(self.envs.num_envs, bool)
         self._scores = Scores(self.envs)
@@ -177,6 +182,8 @@ class Sampler:
             raise InputError(
                 f"a limit of {limit} steps is less than one step of each of {self.envs.num_envs} environments"
             )
+        if self._failed:
+            self._renew()
         shape = (num_steps, self.envs.num_envs)
         all_obs = np.empty((*shape, *self._obs.shape[1:]), self._obs.dtype)
         rewards = np.empty(shape, np.float32)
@@ -212,6 +219,7 @@ class Sampler:
                 actions.append(recorded)  # last: rows that have an action are whole
             whole = rollout()
         except BaseException:  # Ctrl-C too
+            self._failed = True
             if actions:
                 self.broken_off = rollout()
             raise

@@ -352,8 +352,8 @@ class Run:
         except Exception:  # the first exception is the one to report
             logger.debug("no checkpoint can be saved", exc_info=True)
             return self._kept()
-        labels = f" and the labels of {self.store.num_steps} steps" if self.store else ""
-        return f"{self.spent} steps{labels} are kept: go on with `{self.resume_with}`"
+        labels = f", and the labels of {self.store.num_steps} are kept" if self.store else ""
+        return f"{self.spent} steps were taken{labels}: go on with `{self.resume_with}`"
 
     def _kept(self) -> str:
         labels = ""

@@ -334,7 +334,7 @@ def test_a_connection_that_can_not_be_closed_hides_no_failure(
     assert main(_dagger(robot)) == 2
     error = capsys.readouterr().err
     assert "raised OSError: unplugged" in error
-    assert "70 steps and the labels of 70 steps are kept" in error
+    assert "70 steps were taken, and the labels of 70 are kept" in error
     assert any("close() of the environment Robot-v0 raised OSError: unplugged" in m for m in caplog.messages)
 
 

@@ -244,7 +244,7 @@ def test_an_environment_that_is_not_here_is_not_tuned_on(capsys: pytest.CaptureF
 
 def test_a_failed_trial_is_not_gone_on_with_alone(capsys: pytest.CaptureFixture[str]) -> None:
     failing = [word if word != "ContinuousIdentity-v0" else "Failing-v0" for word in FEW]
-    assert "are kept: go on with `imitate tune ...`" in refused(capsys, *failing, "--trials", "1")
+    assert "were taken: go on with `imitate tune ...`" in refused(capsys, *failing, "--trials", "1")
 
 
 def test_a_refused_input_does_not_claim_the_folder(capsys: pytest.CaptureFixture[str]) -> None:

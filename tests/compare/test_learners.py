@@ -364,5 +364,5 @@ gym.register("FailingLearner-v0", entry_point=Failing)
 def test_a_failed_run_goes_on_by_the_comparison(tmp_path: Path) -> None:
     """`train --resume` would leave no points of its curve."""
     wanted = small("ppo", "FailingLearner-v0")
-    with pytest.raises(InputError, match=r"are kept: go on with `imitate compare \.\.\.`"):
+    with pytest.raises(InputError, match=r"were taken: go on with `imitate compare \.\.\.`"):
         training(wanted, job_of(wanted, tmp_path)).execute(tmp_path / "run", lambda _: None)

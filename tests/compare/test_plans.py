@@ -142,6 +142,10 @@ def test_a_changed_comparison_keeps_what_still_matters() -> None:
         wanted, algorithms=("bc", "dagger", "ppo", "dqn"), seeds=3
     )
     assert wanted.changed(algorithms=["ppo", "bc"]).hyperparameters == {"bc": QUICK["bc"]}
+    # Otherwise the runs of learners that stay would begin anew.
+    wide = {"bc@wide": {"hidden": [48]}}
+    assert wanted.changed(["bc@wide"], hyperparameters=wide).hyperparameters == wanted.hyperparameters | wide
+    assert wanted.changed(hyperparameters={"bc": {}}).hyperparameters == wanted.hyperparameters | {"bc": {}}
 
 
 def test_a_comparison_survives_json() -> None:

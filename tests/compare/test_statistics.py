@@ -210,6 +210,7 @@ def test_reached_is_the_first_time_or_never() -> None:
     assert reached(curve, 0.95) == 200
     assert reached(curve, 1.01) is None
     assert reached([], 0.5) is None
+    assert reached([(5, 0.2), (9, 0.8), (7, 0.9)], 0.5) == reached([(5, 0.2), (9, 0.8), (7, 0.9)], 0.85) == 7
 
 
 def test_area_is_the_mean_height_up_to_the_budget() -> None:

@@ -51,7 +51,9 @@ def test_another_config_is_refused_by_each_learner(name: str) -> None:
 
 @pytest.mark.parametrize("make", [gym.make, gym.make_vec, str])
 def test_environments_that_are_no_vec_env_are_refused(make: Any) -> None:
-    with pytest.raises(InputError, match=r"^envs must be a vector environment .*SyncVecEnv"):
+    with pytest.raises(
+        InputError, match=r"^envs must be a vector environment .*SyncVecEnv.* of imitate.datasets"
+    ):
         DQN(DQNConfig(), envs=make("CartPole-v1"), seed=0)
 
 

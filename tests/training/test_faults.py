@@ -154,7 +154,7 @@ def test_what_the_expert_answered_before_it_failed_is_kept_and_used(
     monkeypatch.setattr(Oracle, "when", 39)
     wanted, out = experiment(), tmp_path / "run"
     with pytest.raises(
-        InputError, match=r"make_expert raised ConnectionError.*38 steps and the labels of 38"
+        InputError, match=r"make_expert raised ConnectionError.*38 steps were taken, and the labels of 38"
     ):
         execute(wanted, out)
     before = labels(out)
@@ -191,7 +191,7 @@ def test_the_experts_are_asked_about_all_states_before_the_environment_failed(
     # Few gradient steps of the critics that compare them.
     monkeypatch.setattr(Teachers.fit, "__defaults__", (3, 0))
     wanted, out = experiment(other_experts=others).changed(MIXED), tmp_path / "run"
-    with pytest.raises(InputError, match=r"RuntimeError: it fell.*300 steps and the labels of 300 steps"):
+    with pytest.raises(InputError, match=r"RuntimeError: it fell.*300 steps were taken.*labels of 300 are"):
         execute(wanted, out)
     before = labels(out)
     assert others or sorted(obs for piece in before for obs in piece[:-1]) == sorted(Oracle.asked)
@@ -327,7 +327,7 @@ def test_labels_that_a_full_disk_did_not_take_are_not_called_kept(
     monkeypatch.setattr("imitate.datasets.storage.writer.claim", full)
     if not saves:
         monkeypatch.setattr("imitate.training.run.save_state", full)
-    said = "; 0 steps are kept: go on with" if saves else "; there was no checkpoint yet"
+    said = "; 0 steps were taken: go on with" if saves else "; there was no checkpoint yet"
     with pytest.raises(InputError, match=f"No space left on device; episodes kept: 0{said}"):
         execute(experiment(), tmp_path / "run")
     assert not (tmp_path / "run" / "aggregated.h5").exists()
@@ -359,7 +359,7 @@ def test_the_line_says_how_to_go_on(
     assert main([*command, "--eval-every", "0", "--out", str(out)]) == 2
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.startswith(f"imitate: the expert {NAMES} raised ConnectionError: the oracle does not answer")
-    assert said.endswith(f"are kept: go on with `imitate train --resume {out} --expert {NAMES}`")
+    assert said.endswith(f"were taken: go on with `imitate train --resume {out} --expert {NAMES}`")
 
 
 def test_a_finished_run_is_said_before_its_expert_is_measured(

@@ -83,7 +83,7 @@ def test_a_learner_that_learns_long_before_its_first_step_loses_nothing(
         return Run(learner, tmp_path, budget=20, num_envs=2, checkpoint=checkpoint)
 
     monkeypatch.setattr("imitate.training.run.MOST_IDLE", 5)
-    with pytest.raises(InputError, match=r"several gradient steps in one step\(\).* are kept: go on with"):
+    with pytest.raises(InputError, match=r"several gradient steps in one step\(\).* were taken: go on with"):
         run().finish()
     assert run(Checkpoint.read(tmp_path)).finish()
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text("utf-8").splitlines()]
@@ -169,7 +169,7 @@ def test_a_state_that_changes_its_form_is_refused_after_the_first_step(
 @pytest.mark.parametrize(
     ("returned", "said"),
     [
-        (None, "step returned a NoneType, wanted a dict of numbers; 10 steps are kept"),
+        (None, "step returned a NoneType, wanted a dict of numbers; 10 steps were taken"),
         ({"length": 2, "q_loss": np.float32(1)}, "returned q_loss as a float32, wanted a float or an int"),
         ({"mean_q": np.zeros(2)}, "returned mean_q as a ndarray"),
         ({"count": -(10**400)}, r"returned count beyond the largest float, 1\.8e308: scale it down"),
@@ -190,7 +190,7 @@ def test_a_step_that_ends_the_program_ends_the_run_as_other_errors_do(code: Any,
                 raise SystemExit(code)
             return super().step(limit)
 
-    said = f"the learner's step called sys.exit({code!r}); 10 steps are kept: go on with"
+    said = f"the learner's step called sys.exit({code!r}); 10 steps were taken: go on with"
     with pytest.raises(InputError, match=re.escape(said)):
         Run(Leaving(counter().policy), tmp_path, budget=30).finish()
     assert (tmp_path / CHECKPOINT).exists()

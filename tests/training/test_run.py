@@ -331,7 +331,7 @@ def test_whatever_is_raised_the_state_is_saved_and_a_note_says_so(tmp_path: Path
     with pytest.raises(ZeroDivisionError) as raised:
         Run(Broken(counter().policy), tmp_path, budget=100, checkpoint_every=20).finish()
     (note,) = raised.value.__notes__
-    assert note == f"imitate: 30 steps are kept: go on with `imitate train --resume {tmp_path}`"
+    assert note == f"imitate: 30 steps were taken: go on with `imitate train --resume {tmp_path}`"
     checkpoint = Checkpoint.read(tmp_path)
     assert checkpoint is not None
     assert (checkpoint.learner["env_steps"], checkpoint.account.faults) == (30, 1)

@@ -153,14 +153,17 @@ class Comparison:
 
     @classmethod
     def over(cls, data: Mapping[str, Any], add: Sequence[str] = (), **given: Any) -> Self:
-        """The comparison in plain data, with other fields and more learners; the hyperparameters of learners that are
-        dropped are dropped too. Raises InputError as `from_json` does."""
+        """The comparison in plain data, with other fields and more learners. A learner without hyperparameters in
+        `given` keeps its own; those of learners that are dropped are dropped too. Raises InputError as `from_json`
+        does."""
         plain = dict(data) | given
         if isinstance(plain["algorithms"], list | tuple):
             plain["algorithms"] = list(dict.fromkeys((*plain["algorithms"], *add)))
         known = cls.from_json(plain | {"hyperparameters": {}}).everybody
-        if "hyperparameters" not in given and isinstance(settings := plain.get("hyperparameters"), Mapping):
-            plain["hyperparameters"] = {name: own for name, own in settings.items() if name in known}
+        stored, others = data.get("hyperparameters", {}), given.get("hyperparameters", {})
+        if isinstance(stored, Mapping) and isinstance(others, Mapping):
+            kept = {name: own for name, own in stored.items() if name in known}
+            plain["hyperparameters"] = kept | dict(others)
         return cls.from_json(plain)
 
     @property

@@ -214,10 +214,13 @@ def stretched_p(value: float, low: float, high: float, seeds: int) -> float:
 
 
 def reached(curve: ArrayLike, share: float) -> float | None:
-    """The cost at which a curve (P, 2) of (cost, share) first reaches `share`; None if it never does."""
+    """The least cost at which a curve (P, 2) of (cost, share) reaches `share`; None if it never does.
+
+    The points of an offline learner are trainings of their own, so a later one may cost less time.
+    """
     points = np.asarray(curve, float).reshape(-1, 2)
     above = points[points[:, 1] >= share]
-    return float(above[0, 0]) if len(above) else None
+    return float(above[:, 0].min()) if len(above) else None
 
 
 def area(curve: ArrayLike, budget: float, *, steps: bool = False) -> float:

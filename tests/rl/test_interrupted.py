@@ -1,0 +1,79 @@
+"""A step() that Ctrl-C or a fault ended, and the next one in the same process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from counting import CountingEnv
+
+from imitate import PPO, SAC, DAgger, DAggerConfig, DemoReader, PPOConfig, SACConfig
+from imitate.datasets import DemoInfo, DemoWriter, SyncVecEnv
+
+
+class Stopped(CountingEnv):
+    """Ctrl-C comes once, in the 21st step of all."""
+
+    taken = 0
+
+    def __init__(self) -> None:
+        super().__init__(period=1000, continuous=True)
+
+    def step(self, action: Any) -> Any:
+        Stopped.taken += 1
+        if Stopped.taken == 21:
+            raise KeyboardInterrupt
+        return super().step(action)
+
+
+@pytest.fixture
+def envs(monkeypatch: pytest.MonkeyPatch) -> SyncVecEnv:
+    monkeypatch.setattr(Stopped, "taken", 0)
+    return SyncVecEnv([Stopped] * 2)
+
+
+def follows(obs: np.ndarray, after: np.ndarray) -> bool:
+    """Each row `after` has the seed of `obs`, and one step more."""
+    return bool((after - obs == [0, 1]).all())
+
+
+def test_an_on_policy_rollout_begins_new_episodes(envs: SyncVecEnv) -> None:
+    learner = PPO(PPOConfig(hidden=(4,), num_steps=8, batch_size=16), envs=envs, seed=0)
+    learner.step()
+    with pytest.raises(KeyboardInterrupt):
+        learner.step()
+    rollout = learner.collect()
+    assert follows(rollout.obs[:-1], rollout.obs[1:])
+    assert rollout.obs[0, :, 1].tolist() == [0, 0]
+
+
+def test_a_replay_holds_no_step_between_two_episodes(envs: SyncVecEnv) -> None:
+    config = SACConfig(hidden=(4,), num_steps=8, learning_starts=1_000, rounds_per_iteration=1)
+    learner = SAC(config, envs=envs, seed=0)
+    learner.step()
+    with pytest.raises(KeyboardInterrupt):
+        learner.step()
+    learner.step()
+    samples = learner.replay.sample(500, np.random.default_rng(0))
+    assert follows(samples.obs, samples.next_obs)
+
+
+def test_a_roll_in_holds_no_step_between_two_episodes(envs: SyncVecEnv, tmp_path: Path) -> None:
+    config = DAggerConfig(total_steps=64, iterations=4, hidden=(4,), updates_per_iteration=1, final_updates=1)
+
+    def expert(obs: np.ndarray) -> np.ndarray:
+        return np.zeros((len(obs), 2), np.float32)
+
+    info = DemoInfo("Stopped-v0", envs.single_observation_space, envs.single_action_space)
+    with DemoWriter(tmp_path / "states.h5", info, expert_actions=True) as store:
+        learner = DAgger(config, envs=envs, expert=expert, store=store, seed=0)
+        learner.step()
+        with pytest.raises(KeyboardInterrupt):
+            learner.step()
+        while not learner.done:
+            learner.step()
+    with DemoReader(tmp_path / "states.h5") as states:
+        assert states.num_steps > 40
+        assert all(follows(each.obs[:-1], each.obs[1:]) for each in states)
