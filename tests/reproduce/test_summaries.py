@@ -13,7 +13,7 @@ from imitate.commands.described import RunArguments
 from imitate.commands.train import TrainArguments
 from imitate.compare.plan.learners import baseline
 from imitate.reproduce.experiments import failing_forms, read_experiments
-from imitate.reproduce.rows import read_rows
+from imitate.reproduce.rows import Row, read_rows
 from imitate.reproduce.summaries import Summary, prediction_interval, read_summaries
 
 
@@ -31,6 +31,10 @@ def test_every_experiment_is_answered_by_rows_that_exist() -> None:
 def test_summaries_are_of_rows() -> None:
     assert set(read_summaries()) <= set(read_rows())
     assert read_summaries()["ppo-cartpole"].mean == 500.0
+
+
+def test_the_mean_of_a_summary_is_no_median() -> None:
+    assert Summary((1.0, 2.0, 6.0), None, None, 0.0, 1, 1.0).mean == 3.0
 
 
 def test_every_row_of_an_experiment_says_what_it_costs() -> None:
@@ -52,6 +56,12 @@ def test_commands_by_kind() -> None:
         "imitate expert train --algo dqn --env MountainCar-v0 --seed 7 --out run",
         measure,
     ]
+    demonstrated = Row("BC", "bc", "CartPole-v1", expert="CartPole-v1:ppo", demos=2, recording="--every 20")
+    assert demonstrated.commands(7, "cuda") == [
+        "imitate collect CartPole-v1:ppo --episodes 2 --every 20 --seed 7 --out demos.h5",
+        "imitate train bc --env CartPole-v1 --demos demos.h5 --seed 7 --out run --device cuda",
+        measure,
+    ]
     (only,) = rows["plate-damped-feedback"].commands(7)
     assert only.startswith(
         "imitate evaluate imitate.reproduce.feedback:light --env imitate/BalancingPlate-v0 "
@@ -71,10 +81,10 @@ def test_every_option_of_a_row_is_one_of_its_learner() -> None:
 
 
 def test_prediction_interval_by_hand() -> None:
-    """t(0.975; 1) = 12.706, s = sqrt(2), two further seeds: 2 +- 12.706 * sqrt(2) * sqrt(1/2 + 1/2)."""
-    among = prediction_interval([1.0, 3.0], 2)
-    assert among is not None
-    assert among == pytest.approx((2 - 12.7062 * math.sqrt(2), 2 + 12.7062 * math.sqrt(2)), abs=1e-3)
+    """t(0.975; 1) = 12.706, s = sqrt(2), six further seeds: 2 +- 12.706 * sqrt(2) * sqrt(1/2 + 1/6)."""
+    among = prediction_interval([1.0, 3.0], 6)
+    half = 12.7062 * math.sqrt(2) * math.sqrt(2 / 3)
+    assert among == pytest.approx((2 - half, 2 + half), abs=1e-3)
     assert prediction_interval([1.0], 2) is None
 
 
