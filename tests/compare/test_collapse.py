@@ -57,6 +57,12 @@ def test_a_collapsed_seed_is_said_wherever_the_mean_is(tmp_path: Path) -> None:
     assert (said["dagger"]["collapsed"], said["ppo"]["collapsed"]) == ("1 of 5 seeds collapsed", None)
 
 
+def test_the_way_begins_at_random_actions(tmp_path: Path) -> None:
+    """A gap of 25 is more than a third of the 60 from 20 to 80, and less than a third of 80."""
+    found = outcome(tmp_path, {"ppo": [[50.0, 50.0], *[[75.0, 75.0]] * 4]}, expert=80.0)
+    assert collapse(found, found.learners[0]) == "1 of 5 seeds collapsed"
+
+
 def test_without_an_expert_the_way_ends_at_the_best_run(tmp_path: Path) -> None:
     found = outcome(tmp_path, {"ppo": [[20.0, 20.0], *five(490, 500)[:4]], "a2c": five(20, 60)}, expert=None)
     assert [collapse(found, entry) for entry in found.learners] == ["1 of 5 seeds collapsed", ""]

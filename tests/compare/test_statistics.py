@@ -170,6 +170,15 @@ def test_a_pair_is_drawn_with_the_same_seeds_and_episodes() -> None:
     assert not np.allclose(a, drawn_scores(x + 0.25, np.zeros(8), np.ones(8), seed=4))
 
 
+def test_learners_with_other_numbers_of_seeds_are_drawn_the_same_episodes() -> None:
+    """All seeds of both learners are alike, so only the episodes can tell their draws apart."""
+    two, three = (
+        drawn_scores(np.tile(np.arange(8.0), (seeds, 1)), np.zeros(8), np.ones(8), count=50)
+        for seeds in (2, 3)
+    )
+    np.testing.assert_allclose(two[:, 0], three[:, 0])
+
+
 def test_an_expert_that_some_draws_leave_below_random_gives_no_narrow_interval() -> None:
     drawn = drawn_scores(np.ones((3, 4)), np.zeros(4), [-10.0, 0.0, 0.0, 12.0], count=400)
     assert np.isfinite(drawn).all()
@@ -217,5 +226,7 @@ def test_area_is_the_mean_height_up_to_the_budget() -> None:
     # A ramp from 0 to 1 over the first half (area 0.25), then 1 (0.5).
     assert area([(0, 0.0), (50, 1.0)], 100) == pytest.approx(0.75)
     assert area([(10, 0.5)], 100) == pytest.approx(0.5)
+    # The last point is past the budget: a ramp from 0 to 0.6 (0.18), then from 0.6 to 1 in the 40 left (0.32).
+    assert area([(0, 0.0), (60, 0.6), (160, 1.0)], 100) == pytest.approx(0.5)
     # An offline learner is flat until it is trained anew: 0 for a half, then 0.6, and 1 only at the end.
     assert area([(0, 0.0), (8, 0.6), (8, 0.6), (16, 1.0)], 16, steps=True) == pytest.approx(0.3)

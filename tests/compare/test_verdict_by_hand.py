@@ -13,11 +13,11 @@ from test_suite import fill as fill_suite
 from imitate.compare.plan.comparison import POINTS
 from imitate.compare.statistics.aggregate import read_suite
 from imitate.compare.statistics.finished_runs import read_outcome
-from imitate.compare.statistics.intervals import Difference, interval, stretched
+from imitate.compare.statistics.intervals import Difference, difference, interval, stretched
 from imitate.compare.statistics.job_results import Point, Result
 from imitate.compare.statistics.pairs import Pair, _corrected
 from imitate.compare.statistics.suite_verdict import suite_answer
-from imitate.compare.statistics.verdict import answer
+from imitate.compare.statistics.verdict import answer, typical_cost
 from imitate.files import write_json
 
 
@@ -51,6 +51,21 @@ def test_degrees_are_never_fewer_than_those_of_one_part() -> None:
     # (1/9)^2 / (2 * (1/9)^2 / 2) = 1 are fewer than 2: t is 4.303.
     low, high = interval([[3.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
     assert (low, high) == pytest.approx(((1 - 4.303) / 3, (1 + 4.303) / 3), abs=1e-3)
+
+
+def test_seeds_that_are_all_alike_do_not_count_among_the_parts() -> None:
+    # As above, against two seeds that always get 0: their part is 0, and its one degree of freedom means nothing.
+    found = difference([[3.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]], [[0.0] * 3] * 2)
+    assert (found.low, found.high) == pytest.approx(((1 - 4.303) / 3, (1 + 4.303) / 3), abs=1e-3)
+
+
+def test_the_noise_of_both_learners_is_subtracted() -> None:
+    """The seeds' parts are 16 and 16 with one degree of freedom each, the episodes cancel, and the noise is 1 and 1:
+    30, with 30^2 / (16^2 + 16^2) = 1.7578 degrees. t is 4.9238."""
+    found = difference([[0.0, 4.0], [6.0, 14.0]], [[0.0, 4.0], [6.0, 14.0]])
+    assert (found.low, found.high) == pytest.approx(
+        (-4.9238 * math.sqrt(30), 4.9238 * math.sqrt(30)), abs=0.01
+    )
 
 
 def test_an_interval_holds_its_own_value() -> None:
@@ -134,6 +149,19 @@ def test_one_seed_of_either_learner_allows_no_test(few: str, tmp_path: Path) -> 
     assert pair.area is not None
     assert all(map(math.isnan, (pair.p, pair.low, pair.high, pair.area.p)))
     assert answer(found).verdict == "unclear"
+
+
+def test_a_learner_meets_the_expert_on_the_test_episodes(tmp_path: Path) -> None:
+    """Both get 495 and 505 there; on the episodes of the curves the expert gets 500 twice."""
+    found = {(pair.a, pair.b): pair for pair in outcome(tmp_path, {"dagger": five(500, 500)}).pairs}
+    pair = found["dagger", "expert"]
+    assert (pair.mean, pair.low, pair.high) == (0.0, 0.0, 0.0)
+
+
+def test_the_typical_cost_is_the_median_seeds() -> None:
+    assert typical_cost([400.0, 100.0, None, 300.0, 200.0]) == 300.0
+    assert typical_cost([200.0, 100.0]) == 200.0
+    assert typical_cost([100.0, None]) is None
 
 
 def test_each_of_the_two_families_is_corrected() -> None:
