@@ -17,6 +17,7 @@ from imitate.compare.execute.checks import least_steps
 from imitate.compare.execute.reference_returns import measured_references
 from imitate.compare.execute.training import training
 from imitate.compare.plan.comparison import jobs
+from imitate.compare.plan.scaling import made_for, shortened
 from imitate.envs.trust import trust
 from imitate.errors import InputError
 from imitate.files import write_json
@@ -111,6 +112,25 @@ def test_learners_from_stacks_of_frames_can_be_made_too(tmp_path: Path) -> None:
     """Their replays reject observations that are not stacks of the last frames."""
     wanted = Comparison("imitate/PixelCartPole-v0", ("bc", "gail", "sqil", "iq"), "random", seeds=1)
     assert set(least_steps(wanted, tmp_path)) == {*wanted.algorithms, *wanted.controls}
+
+
+def test_an_iteration_is_a_twentieth_of_the_budget() -> None:
+    has = {"num_steps": 128, "batch_size": 256, "learning_starts": 5_000}
+    # 20,000 / 20 = 1,000 steps: at least 32 of each environment leave 31 of them.
+    assert shortened(has, 32, 20_000, {}) == ({"learning_starts": 1_000, "num_steps": 32}, 31)
+    # 160 steps: five environments, and a batch of all.
+    small = {"learning_starts": 160, "num_steps": 32, "batch_size": 160}
+    assert shortened(has, 32, 3_200, {}) == (small, 5)
+    # 2,000 steps of four environments are 500 of each, which the preset is below already.
+    assert shortened(has, 4, 40_000, {}) == ({"learning_starts": 2_000}, 4)
+    # 400 are 100 of each.
+    assert shortened(has, 4, 8_000, {"learning_starts": 7}) == ({"num_steps": 100}, 4)
+
+
+def test_a_preset_suits_three_times_its_budget_and_a_third() -> None:
+    assert made_for(300, 100) == made_for(100, 300) == []
+    assert made_for(301, 100) == ["preset made for another budget: 301 steps"]
+    assert made_for(100, 301) == ["preset made for another budget: 100 steps"]
 
 
 def test_nested_settings_are_shortened_too(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from comparisons import QUICK, comparison
 from imitate.compare import Comparison
 from imitate.compare.execute.training import Trained, training
 from imitate.compare.plan.comparison import Job, jobs
+from imitate.compare.plan.cost import workloads
 from imitate.envs.seeds import TEST_SEED, Stream, draw_seed, episode_seeds
 from imitate.errors import InputError
 from imitate.toml import as_toml
@@ -101,6 +102,23 @@ def test_iterations_are_made_short_enough_to_learn_several_times() -> None:
     assert (kept.num_envs, kept.hyperparameters["num_steps"]) == (4, 512)  # what the user says stays
     without = replace(wanted, env_id="CliffWalking-v1")
     assert not any("preset" in note for note in run(without, job).notes)  # the defaults, made for no budget
+
+
+@pytest.mark.parametrize(
+    ("env_id", "name", "budget", "minutes"),
+    [
+        ("CartPole-v1", "ppo", 50_000, 2.5),
+        ("CartPole-v1", "dqn", 50_000, 1),
+        ("CartPole-v1", "bc", 50_000, 3),
+        ("CartPole-v1", "sqil", 50_000, 1),
+        ("Pendulum-v1", "sqil", 50_000, 10.5),
+        ("Pendulum-v1", "sb3:tqc", 200_000, 62),
+    ],
+)
+def test_the_estimated_time_of_three_seeds(env_id: str, name: str, budget: int, minutes: float) -> None:
+    wanted = Comparison(env_id, (name,), "random", seeds=3, budget=budget)
+    (found,) = workloads(wanted)
+    assert (found.runs, found.core_seconds) == (3, pytest.approx(3 * 60 * minutes))
 
 
 def test_seeds_of_demonstrations_validation_and_test_differ() -> None:
