@@ -18,6 +18,7 @@ from huggingface_hub import ModelCard
 from imitate import hub as the_hub
 from imitate.cli import main
 from imitate.envs.make import make_env
+from imitate.envs.seeds import TEST_SEED
 from imitate.errors import InputError
 from imitate.experts import load_expert
 from imitate.experts.load import expert_files
@@ -86,7 +87,10 @@ def test_the_folder_and_its_card(tmp_path: Path) -> None:
     measured = json.loads((tmp_path / "out" / "evaluation.json").read_text("utf-8"))
     (result,) = card.data.eval_results
     assert result.metric_value == f"{measured['mean']:.2f} +/- {measured['std']:.2f}"
-    assert (result.dataset_type, result.metric_args["episodes"]) == (CARTPOLE, 4)
+    assert result.dataset_type == CARTPOLE
+    assert result.metric_args == {"episodes": 4, "seed": TEST_SEED, "ci95": measured["ci95"]}
+    # None was recorded.
+    assert "demo steps" not in card.text
     assert (card.data.license, card.data.model_name) == ("mit", "dagger")
     for said in (
         f"**Mean return {measured['mean']:.2f}**, 95 % interval {measured['ci95'][0]:.2f} to {measured['ci95'][1]:.2f}",
