@@ -13,6 +13,7 @@ from reported import fill, five, outcome, result
 from imitate.compare.plan.comparison import POINTS
 from imitate.compare.report.page_data import VIDEO_BYTES, films, tiles
 from imitate.compare.report.report import write_report
+from imitate.compare.report.results_table import rows, runs_csv
 from imitate.compare.statistics.entry import Entry
 from imitate.compare.statistics.finished_runs import merged, read_outcome
 from imitate.compare.statistics.job_results import Point, Result
@@ -60,6 +61,14 @@ def test_a_failure_is_that_of_the_learner_with_the_whole_name(tmp_path: Path) ->
     write_json(out / "errors" / "ppo@wide-seed4.json", {"error": "ppo@wide-seed4: it fell"})
     found = read_outcome(out)
     assert (found.failed("ppo"), found.failed("ppo@wide")) == (0, 1)
+
+
+def test_a_failure_is_that_of_the_seed_with_the_whole_number(tmp_path: Path) -> None:
+    """Seed 1 of PPO has ended, and seed 10 has not."""
+    learners = {"ppo": five(1, 2) + five(1, 2)[:4], "a2c": five(1, 2) * 2}
+    out = fill(tmp_path / "out", learners, first_seed=1)
+    write_json(out / "errors" / "ppo-seed10.json", {"error": "ppo-seed10: it fell"})
+    assert read_outcome(out).failures == ["ppo-seed10: it fell"]
 
 
 @pytest.mark.parametrize("linked", ["bc.mp4", "bc.jpg"])
@@ -124,6 +133,24 @@ def test_goals_that_the_curves_can_not_measure_are_not_called_missed(tmp_path: P
     assert 'id="cost"' not in write_report(out).read_text("utf-8")
 
 
+def test_the_cells_of_the_table(tmp_path: Path) -> None:
+    """DAgger passes 50, 90 and 95 % of the way from 20 to 500 at points 8, 15 and 16 of its curve."""
+    found = outcome(tmp_path)
+    dagger, bc, ppo, *_ = rows(found)
+    names = ("Steps to 50 %", "Steps to 90 %", "Steps to 95 %", "Answers to 95 %", "CPU s to 95 %")
+    assert [dagger.cells[name].value for name in names] == [800.0, 1_500.0, 1_600.0, 800.0, 32.0]
+    assert [ppo.cells[name].text for name in names[:4]] == ["> 1,600 (0 of 5 seeds)"] * 3 + ["–"]
+    others = ("Worst 10 %", "Area under share", "Seeds", "CPU seconds", "Own steps", "Demo steps")
+    assert [dagger.cells[name].text for name in others] == ["495", "50 %", "5", "14", "1,600", "0"]
+    # Flat steps to 400 in the mean: 120 / 256 of 380 / 480.
+    assert bc.cells["Area under share"].text == "37 %"
+    # BC's seed 0 gets 385 and 395: 370 of the 480 from random actions to the expert.
+    _, first, second, *_ = runs_csv(found).splitlines()
+    share = repr(370 / 480)
+    assert first == f"bc,0,390.0,5.0,385.0,{share},390.0,800,0,1600,12.0"
+    assert second.startswith("bc,1,395.0,5.0,390.0,")
+
+
 def test_luck_before_learning_and_what_was_lost_again_are_no_success(tmp_path: Path) -> None:
     """Untrained policies balance a pole now and then: "reaches 95 % with 0 steps" was said of one that ended at 0 %."""
     out = fill(tmp_path / "out", {"ppo": five(20, 20), "a2c": five(20, 20)})
@@ -166,6 +193,8 @@ def test_folders_with_other_seeds_are_all_of_their_seeds(
     b = fill(tmp_path / "b", {"bc": five(390, 410)[:3]}, first_seed=2)
     both = read_outcome(a, b).comparison
     assert (both.first_seed, both.seeds) == (0, 5)
+    (bc,) = read_outcome(b, a).learners
+    assert [result.seed for result in bc.results] == [0, 1, 2, 3, 4]
     assert "have the seeds" not in caplog.text
 
 
