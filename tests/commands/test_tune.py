@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from imitate.cli import main
 from imitate.training.experiment import Experiment
 from imitate.training.settings import make_config, over
 from imitate.tune.ranges import OneOf, nested, searched
-from imitate.tune.search import FIRST_SEED
+from imitate.tune.search import FIRST_SEED, prepared
 
 pytest.importorskip("optuna", reason="the extra tune is not installed")
 pytestmark = pytest.mark.usefixtures("in_a_folder")
@@ -117,6 +118,13 @@ def test_the_right_learning_rate_wins(capsys: pytest.CaptureFixture[str]) -> Non
         "hyperparameters": {**drawn()[0]["hyperparameters"], "learning_rate": rate},
     }
     assert config("run") == wanted
+
+
+def test_a_trial_is_validated_five_times_on_at_most_five_episodes() -> None:
+    run = Experiment("ppo", "CartPole-v1", {}, budget=2_003, eval_episodes=20)
+    found = prepared(run)
+    assert (found.eval_every, found.eval_episodes) == (400, 5)
+    assert prepared(replace(run, eval_episodes=3)).eval_episodes == 3
 
 
 def test_the_command_that_trains_with_the_best_settings_names_an_own_expert(
