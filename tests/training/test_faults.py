@@ -359,7 +359,7 @@ def test_the_line_says_how_to_go_on(
     assert main([*command, "--eval-every", "0", "--out", str(out)]) == 2
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.startswith(f"imitate: the expert {NAMES} raised ConnectionError: the oracle does not answer")
-    assert said.endswith(f"were taken: go on with `imitate train --resume {out} --expert {NAMES}`")
+    assert said.endswith(f"labels of 20 are kept: go on with `imitate train --resume {out} --expert {NAMES}`")
 
 
 def test_a_finished_run_is_said_before_its_expert_is_measured(
