@@ -20,7 +20,7 @@ from imitate.datasets.convert import csv_files, d4rl, imitation, lerobot, minari
 from imitate.datasets.convert.foreign import Notes, most
 from imitate.datasets.convert.lerobot_layout import Codec
 from imitate.datasets.convert.outliers import Outliers
-from imitate.datasets.convert.pieces import Episode, within
+from imitate.datasets.convert.pieces import NO_EPISODES, Episode, within
 from imitate.datasets.convert.recording import Format, Recording, complete, fitted
 from imitate.datasets.storage.fit import check_fit
 from imitate.datasets.storage.schema import TEXTS, Compression, DemoInfo
@@ -268,10 +268,7 @@ def _not_empty(episodes: Iterable[Episode], source: Path) -> Iterator[Episode]:
     stream = iter(episodes)
     first = next(stream, None)
     if first is None:
-        raise InputError(
-            f"{source} holds no episode of two observations or more: store the one after each last step, or say which "
-            "episodes terminated"
-        )
+        raise InputError(f"{source} holds {NO_EPISODES}")
     return itertools.chain([first], stream)
 
 

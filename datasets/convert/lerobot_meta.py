@@ -26,7 +26,7 @@ _PLACE = ("chunk_index", "file_index", "from_timestamp")
 
 
 def features_of(info: Mapping[str, Any]) -> dict[str, Any]:
-    """The features by name; pictures have the shape (H, W, C), also where their `names` begin with the channels."""
+    """The features by name; pictures have the shape (H, W, C), also if their `names` begin with the channels."""
     features = info.get("features")
     if not isinstance(features, dict) or "action" not in features:
         raise InputError("its meta/info.json names no actions")

@@ -17,6 +17,7 @@ from imitate.envs.spaces import Array
 from imitate.errors import InputError
 
 __all__ = [
+    "NO_EPISODES",
     "Episode",
     "Rows",
     "assembled",
@@ -44,6 +45,10 @@ _LARGEST_WHOLE = 1 << 28
 _REPEATED = "the last observation of a terminated episode is repeated, as the one after it is not stored"
 _DROPPED = "the last step of a cut episode is dropped, as the observation after it is not stored"
 _EMPTY = "an episode with a single observation is left out"
+NO_EPISODES = (
+    "no episodes, or only ones of a single observation: then store the observation after each last step, or say which "
+    "episodes terminated"
+)
 
 
 def marked(items: Iterable[T]) -> Iterator[tuple[T, bool]]:

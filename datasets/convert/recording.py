@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium import spaces
 
 from imitate.datasets.convert.foreign import Notes, refused
-from imitate.datasets.convert.pieces import Episode
+from imitate.datasets.convert.pieces import NO_EPISODES, Episode
 from imitate.datasets.storage.contain import check_env
 from imitate.datasets.storage.fit import outside
 from imitate.datasets.storage.schema import DemoInfo
@@ -227,15 +227,12 @@ def wide(dtype: Any, shape: tuple[int, ...]) -> spaces.Box:
 def _as_wide_as(episodes: Iterator[Episode]) -> tuple[Space | None, Space]:
     """Spaces that hold all observations (without bounds; None for those of a Dict) and actions.
 
-    Whole-number actions are discrete, from 0 or the lowest negative one, each of several for itself.
+    Whole-number actions are discrete, from 0 or the lowest negative one; several columns are MultiDiscrete.
     """
     pieces = (piece for episode in episodes for piece in episode)
     first = next(pieces, None)
     if first is None:
-        raise InputError(
-            "the data hold no episode of two observations or more: store the one after each last step, or say which "
-            "episodes terminated"
-        )
+        raise InputError(f"the data hold {NO_EPISODES}")
     obs, actions = first.obs.dtype, first.actions.dtype
     low, high = first.actions.min(0), first.actions.max(0)
     for piece in chain([first], pieces):

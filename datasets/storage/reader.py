@@ -214,7 +214,8 @@ class DemoReader:
         return np.arange(len(self)) if count is None else np.sort(self.order()[:count])
 
     def order(self) -> Array:
-        """Indices of the episodes as they began; those of which this is unknown come last, as in the file."""
+        """Indices of the episodes in the order in which they began. Those of which it is unknown come last, as in the
+        file."""
         begun = self.begun()
         numbers = [begun.get(max(seed, ~seed), math.inf) for seed in self.table["seed"].tolist()]
         return np.argsort(numbers, kind="stable")

@@ -95,7 +95,8 @@ def command(
             validate; these steps count. Otherwise every learner's last policy is measured
         audit: False leaves out the controls of GAIL and DAC
         env_kwargs: keywords of the environment, as a JSON object
-        hyperparameters: override the presets, as a JSON object such as {"ppo": {"gamma": 0.9}}
+        hyperparameters: override the presets, as a JSON object such as {"ppo": {"gamma": 0.9}}; other learners keep
+            those that a stored comparison has
         device: device of the networks; by default cpu
         workers: runs at a time; by default one a core, here or in the cluster
         backend: where runs take place: in processes of this machine, or on a Ray cluster (see docs/scale.md)

@@ -187,7 +187,7 @@ class OffPolicy(ABC):
 
     def restart(self) -> None:
         """Begin new episodes with new random numbers."""
-        seed = draw_seed(self.seed, self.iteration)
+        seed = draw_seed(self.seed, self.iteration, 0, self.sampler.renewals)
         self.rng, self.generator = np.random.default_rng(seed), torch.Generator(self.device).manual_seed(seed)
         self.sampler.restart(seed)
         self.replay.begin()
@@ -212,5 +212,5 @@ class OffPolicy(ABC):
             self.replay.load_state_dict(state["replay"])
         elif not own:
             self.replay.clear()
-        self.sampler.env_steps = state["env_steps"]
+        self.sampler.env_steps, self.sampler.renewals = state["env_steps"], 0
         self.restart()

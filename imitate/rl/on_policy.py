@@ -126,7 +126,7 @@ class OnPolicy:
 
     def reseed(self) -> int:
         """Seed the random numbers anew; returns the seed for the episodes."""
-        seed = draw_seed(self.seed, self.updates)
+        seed = draw_seed(self.seed, self.updates, 0, self.sampler.renewals)
         self.rng, self.generator = np.random.default_rng(seed), torch.Generator(self.device).manual_seed(seed)
         return seed
 
@@ -143,6 +143,7 @@ class OnPolicy:
         """Load a state and begin new episodes, seeded by the number of updates: a checkpoint is a reset point."""
         load_parts(self, state, *self.parts)
         self.updates, self.sampler.env_steps = state["updates"], state["env_steps"]
+        self.sampler.renewals = 0
         self.restart()
 
 

@@ -146,43 +146,51 @@ class Rollout:
 class Sampler:
     """Steps the environments and remembers where it stopped; counts steps and returns of finished episodes.
 
-    After an exception the next rollout begins new episodes: the environments went on without it, and may be broken.
+    If an exception ended a rollout, or others took steps, the next one begins new episodes: the environments have left
+    the states that it would go on from.
 
     broken_off   the rows of a rollout that an exception ended; None if there were none
+    renewals     the number of times that new episodes were begun for these reasons
     """
 
     def __init__(self, envs: VecEnv, renew: Callable[[], None] | None = None) -> None:
-        """Call `restart` to begin the first episodes. `renew` calls it after an exception; by default nothing else is
-        done then, and the seed is drawn."""
+        """Call `restart` to begin the first episodes. `renew` begins new ones by calling it with another seed, which by
+        default is all."""
         self.envs = envs
         self._renew = renew or (lambda: self.restart(draw_seed(self._seed)))
+        self._stale = False
+        self.renewals = 0
         self.env_steps = 0
         self.broken_off: Rollout | None = None
 
     def restart(self, seed: int) -> None:
         """Drop unfinished episodes and begin new ones from this seed."""
-        self._seed, self._failed = seed, False
+        self._seed, self._stale = seed, True
         self._obs = self.envs.reset(episode_seeds(seed))
         self._begun = np.ones(self.envs.num_envs, bool)
         self._scores = Scores(self.envs)
         self._ended: list[Score] = []
+        self._stale = False
 
     def count(self, steps: int) -> None:
         """So many steps were taken elsewhere (`whole_episodes`)."""
         self.env_steps += steps
+        self._stale = True
 
     def collect(self, choose: Chooser[Array], num_steps: int, limit: int | None = None) -> Rollout:
         """`num_steps` steps of every environment, or fewer so that all together take at most `limit`.
 
         Raises InputError if the limit is less than one step of each, and a `Fault` if an environment fails.
         """
+        self.broken_off = None
         if limit is not None:
             num_steps = min(num_steps, limit // self.envs.num_envs)
         if num_steps < 1:
             raise InputError(
                 f"a limit of {limit} steps is less than one step of each of {self.envs.num_envs} environments"
             )
-        if self._failed:
+        if self._stale:
+            self.renewals += 1
             self._renew()
         shape = (num_steps, self.envs.num_envs)
         all_obs = np.empty((*shape, *self._obs.shape[1:]), self._obs.dtype)
@@ -206,7 +214,6 @@ class Sampler:
                 last_obs=last_obs,
             )
 
-        self.broken_off = None
         try:
             steps = stepping(self.envs, choose, self._obs, begun=self._begun)
             for t, (obs, recorded, step, ends) in enumerate(islice(steps, num_steps)):
@@ -219,7 +226,7 @@ class Sampler:
                 actions.append(recorded)  # last: rows that have an action are whole
             whole = rollout()
         except BaseException:  # Ctrl-C too
-            self._failed = True
+            self._stale = True
             if actions:
                 self.broken_off = rollout()
             raise

@@ -98,12 +98,12 @@ def test_failures_of_the_machine_say_what_is_kept(
     error: Exception, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def failing(_argv: list[str]) -> int:
-        error.add_note("imitate: 30 steps are kept")  # as a run does
+        error.add_note("imitate: 30 steps were taken")  # as a run does
         raise error
 
     monkeypatch.setattr("imitate.cli.find", lambda _: failing)
     assert main(["train"]) == 2
-    assert capsys.readouterr().err == f"imitate: {said}; 30 steps are kept\n"
+    assert capsys.readouterr().err == f"imitate: {said}; 30 steps were taken\n"
 
 
 @posix

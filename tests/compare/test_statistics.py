@@ -213,7 +213,7 @@ def test_iqms_are_those_of_each_draw() -> None:
 # --- curves
 
 
-def test_reached_is_the_first_time_or_never() -> None:
+def test_reached_is_the_least_cost_or_none() -> None:
     curve = [(0, 0.0), (100, 0.6), (200, 0.95), (300, 0.7), (400, 1.0)]
     assert reached(curve, 0.5) == 100
     assert reached(curve, 0.95) == 200

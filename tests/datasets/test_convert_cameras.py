@@ -121,7 +121,7 @@ def test_a_damaged_final_observation_is_one_line(demos: Path, tmp_path: Path) ->
 
 
 def test_episodes_of_one_video_have_their_own_frames(tmp_path: Path) -> None:
-    """So LeRobot stores them. Here meta/episodes lists the last first, and lacks that of index 1."""
+    """LeRobot stores several in one video. Here meta/episodes lists the last first, and lacks that of index 1."""
     import pyarrow as pa
     import pyarrow.parquet as parquet
 

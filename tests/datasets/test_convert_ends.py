@@ -37,7 +37,7 @@ def test_an_episode_of_one_step_without_what_followed_is_left_out_and_noted(tmp_
     assert "an episode with a single observation is left out" in done.notes
     (tmp_path / "one.csv").write_text("episode,obs_0,action\n0,1,0\n1,2,0\n")
     for env_id in ("Nowhere-v0", "CartPole-v1"):
-        with pytest.raises(InputError, match="no episode of two observations or more: store the one after"):
+        with pytest.raises(InputError, match="no episodes, or only ones of a single observation: then store"):
             convert(tmp_path / "one.csv", tmp_path / "none.h5", env_id=env_id)
     (tmp_path / "one.csv").write_text("episode,obs_0,action,terminated\n0,1,0,1\n1,2,0,1\n")
     assert convert(tmp_path / "one.csv", tmp_path / "one.h5", env_id="Nowhere-v0").episodes == 2

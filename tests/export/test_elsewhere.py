@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
-from test_export import POLICIES, policy_of
+from test_export import POLICIES, VECTOR, policy_of
 
 from imitate import NumpyPolicy, load_expert
 from imitate.datasets.evaluation import evaluate
 from imitate.envs.spaces import random_observations
 from imitate.errors import InputError
+from imitate.export.graphs import to_onnx
+from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
 
 OF_IMAGES_OR_PARTS = (
@@ -120,3 +124,20 @@ def test_predict_is_a_policy_of_imitation(name: str) -> None:
     venv = DummyVecEnv([lambda: Shown(observations, actions)] * 2)
     for policy in (policy_of(name), NumpyPolicy(policy_of(name))):
         assert rollout(policy.predict, venv) == 20.0
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_saturated_actions_of_onnx_stay_within_the_bounds(kind: Any, tmp_path: Path) -> None:
+    """The tanh of onnxruntime gives 1.0000001, of which two ranges of these three would be left."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    actions = spaces.Box(np.array([-2, -0.5, 1], kind), np.array([0.5, 3, 1], kind), dtype=kind)
+    with seeded(0):
+        policy = ActorPolicy(VECTOR, actions, head="squashed")
+    with torch.no_grad():
+        policy.output.weight.mul_(40)
+    to_onnx(policy, tmp_path / "p.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "p.onnx")
+    obs = np.random.default_rng(0).normal(size=(20_000, 5)).astype(np.float32)
+    found = session.run(None, {"observation": obs})[0]
+    assert found.min(0).tolist() == actions.low.tolist()
+    assert found.max(0).tolist() == actions.high.tolist()

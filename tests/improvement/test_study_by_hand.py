@@ -1,4 +1,4 @@
-"""What a search plays and trains: how many episodes, within how many steps, from which seeds."""
+"""Episodes, steps and seeds of a search, by hand."""
 
 from __future__ import annotations
 
