@@ -216,8 +216,8 @@ def _save_steps(out: str | Path, reader: DemoReader, steps: Array) -> None:
 
 
 def _save_episodes(out: str | Path, reader: DemoReader, episodes: Array) -> None:
-    # A part of a collection is not a collection, since it lacks seeds. Without the seed nobody can tell which episodes
-    # began first, so these come first.
+    # A part of a collection is not a collection, since it lacks seeds. Without the collection's seed the order of the
+    # episodes is all that tells which began first.
     info, order = replace(reader.info, seed=None), reader.order()
     chosen = order[np.isin(order, episodes)].tolist()
     _save(out, info, map(reader.pieces, chosen), reader.has_expert_actions)

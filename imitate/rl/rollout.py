@@ -146,16 +146,16 @@ class Rollout:
 class Sampler:
     """Steps the environments and remembers where it stopped; counts steps and returns of finished episodes.
 
-    If an exception ended a rollout, or others took steps, the next one begins new episodes: the environments have left
-    the states that it would go on from.
+    After an exception, or steps that were taken elsewhere, the environments are no longer where the last rollout
+    stopped. Then the next one begins new episodes.
 
     broken_off   the rows of a rollout that an exception ended; None if there were none
-    renewals     the number of times that new episodes were begun for these reasons
+    renewals     the number of times that this happened
     """
 
     def __init__(self, envs: VecEnv, renew: Callable[[], None] | None = None) -> None:
-        """Call `restart` to begin the first episodes. `renew` begins new ones by calling it with another seed, which by
-        default is all."""
+        """Call `restart` to begin the first episodes. `renew` begins new ones later, by calling it with another seed;
+        the default does nothing else."""
         self.envs = envs
         self._renew = renew or (lambda: self.restart(draw_seed(self._seed)))
         self._stale = False

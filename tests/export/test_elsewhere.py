@@ -128,7 +128,7 @@ def test_predict_is_a_policy_of_imitation(name: str) -> None:
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_saturated_actions_of_onnx_stay_within_the_bounds(kind: Any, tmp_path: Path) -> None:
-    """The tanh of onnxruntime gives 1.0000001, of which two ranges of these three would be left."""
+    """The tanh of onnxruntime gives 1.0000001, which would leave the first two of these ranges."""
     onnxruntime = pytest.importorskip("onnxruntime")
     actions = spaces.Box(np.array([-2, -0.5, 1], kind), np.array([0.5, 3, 1], kind), dtype=kind)
     with seeded(0):

@@ -17,7 +17,7 @@ from imitate.rl.rollout import Sampler
 
 
 class Stopped(CountingEnv):
-    """Ctrl-C comes in these of all steps, and in these of all resets."""
+    """Ctrl-C comes in the steps and the resets of these numbers, counted over all environments."""
 
     steps_taken = resets = 0
     in_steps, in_resets = (21,), ()
@@ -46,7 +46,7 @@ def envs(monkeypatch: pytest.MonkeyPatch) -> SyncVecEnv:
 
 
 def follows(obs: np.ndarray, after: np.ndarray) -> bool:
-    """Each row `after` has the seed of `obs`, and one step more."""
+    """True if each row of `after` has the seed of that of `obs`, and one step more."""
     return bool((after - obs == [0, 1]).all())
 
 
@@ -93,7 +93,7 @@ def test_a_roll_in_holds_no_step_between_two_episodes(envs: SyncVecEnv, tmp_path
 def test_a_second_interruption_leads_to_other_episodes(
     envs: SyncVecEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each of the three rollouts has two seeds of its own; so a fault that comes of its seed comes once."""
+    """Three rollouts of two environments have six seeds, so a fault that a seed causes does not come again."""
     monkeypatch.setattr(Stopped, "in_steps", (21, 31))
     learner = PPO(PPOConfig(hidden=(4,), num_steps=8, batch_size=16), envs=envs, seed=0)
     seeds = [learner.collect().obs[0, :, 0]]
