@@ -133,10 +133,10 @@ def test_no_step_of_another_episode_is_shown(tmp_path: Path) -> None:
 
 
 def test_the_cost_of_a_suite_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    """Two seeds of a clone, 3 minutes, and of learners that take 5, 2 and 5 for 100,000 steps."""
+    """Two seeds of a clone, 2 minutes, and of learners that take 0.5, 1.5 and 0.5 for 100,000 steps."""
     part = comparison(audit=False, seeds=2, budget=100_000, demo_episodes=1)
     (found,) = workloads(part)
-    assert (found.runs, found.core_seconds) == (8, 2 * 60 * (3 + 5 + 2 + 5))
+    assert (found.runs, found.core_seconds) == (8, 2 * 60 * (2 + 0.5 + 1.5 + 0.5))
     assert main(["compare", "few-demos", "--list", "--seeds", "1"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("CartPole-v1-with-1 ")

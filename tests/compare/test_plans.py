@@ -107,12 +107,16 @@ def test_iterations_are_made_short_enough_to_learn_several_times() -> None:
 @pytest.mark.parametrize(
     ("env_id", "name", "budget", "minutes"),
     [
-        ("CartPole-v1", "ppo", 50_000, 2.5),
-        ("CartPole-v1", "dqn", 50_000, 1),
-        ("CartPole-v1", "bc", 50_000, 3),
-        ("CartPole-v1", "sqil", 50_000, 1),
-        ("Pendulum-v1", "sqil", 50_000, 10.5),
-        ("Pendulum-v1", "sb3:tqc", 200_000, 62),
+        ("CartPole-v1", "ppo", 50_000, 0.25),
+        ("CartPole-v1", "sb3:ppo", 50_000, 0.5),
+        ("CartPole-v1", "dqn", 50_000, 0.75),
+        ("CartPole-v1", "bc", 50_000, 2),
+        ("CartPole-v1", "sqil", 50_000, 0.75),
+        ("Pendulum-v1", "sqil", 50_000, 7.5),
+        ("Pendulum-v1", "sqil@other", 50_000, 7.5),
+        ("Pendulum-v1", "sb3:tqc", 200_000, 80),
+        ("imitate/PixelCartPole-v0", "ppo", 50_000, 2.5),
+        ("imitate/PixelCartPole-v0", "sb3:dqn", 50_000, 15),
     ],
 )
 def test_the_estimated_time_of_three_seeds(env_id: str, name: str, budget: int, minutes: float) -> None:

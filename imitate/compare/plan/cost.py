@@ -13,15 +13,27 @@ from imitate.compare.plan.suite import Suite
 from imitate.envs.answers import closing_env
 from imitate.envs.make import make_env
 from imitate.errors import InputError
+from imitate.nn.networks import is_image
 
 __all__ = ["Workload", "listing", "workloads"]
 
-_MINUTES = {"offline": 3.0, "replay": 21.0, "quantiles": 31.0, "values": 2.0, "rollouts": 5.0}
-"""Minutes of a core for 100,000 steps, rough. SAC's took 21 on a busy machine, with an update a step on 256 x 256
-units, and TQC's 1.5 times as long; the others are rounded up. A clone takes as long with any budget."""
-_QUANTILES = ("tqc", "guided")
-_REPLAY = ("sac", "td3", "ddpg", "dac", "gaifo", "sqil", "iq")
-_VALUES = ("dqn", "qdagger", "qrdqn")
+_MINUTES = {
+    **dict.fromkeys(("dqn", "qrdqn"), 1.5),
+    **dict.fromkeys(("dagger", "aggrevated", "aggrevate", "qdagger"), 3.0),
+    **dict.fromkeys(("sac", "td3", "ddpg", "gaifo", "sqil", "iq"), 15.0),
+    **dict.fromkeys(("tqc", "guided"), 20.0),
+    "dac": 25.0,
+}
+"""Minutes of a core for 100,000 steps, rough: about the medians of the rows of `imitate reproduce` and of
+docs/few-demonstrations.md."""
+_ROLLOUTS = 0.5
+"""The same for PPO and whatever else learns from rollouts alone."""
+_CLONE = 2.0
+"""Minutes of a learner that takes no steps."""
+_ON_DQN = ("gaifo", "sqil", "iq")
+"""With discrete actions they learn as DQN does, with continuous ones as SAC."""
+_PICTURES, _SB3 = 10.0, 2.0
+"""How many times as long it takes with pictures, and in Stable-Baselines3."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +51,10 @@ def workloads(wanted: Comparison | Suite) -> list[Workload]:
     parts = wanted.parts if isinstance(wanted, Suite) else {wanted.env_id: wanted}
     found = []
     for label, part in parts.items():
-        continuous = _is_continuous(part)
+        discrete, pictures = _spaces(part)
         runs = dict.fromkeys(part.algorithms, part.seeds) | dict.fromkeys(part.controls, 1)
-        seconds = sum(count * 60 * _minutes(name, part.budget, continuous) for name, count in runs.items())
+        minutes = sum(count * _minutes(name, part.budget, discrete) for name, count in runs.items())
+        seconds = 60 * minutes * (_PICTURES if pictures else 1)
         found.append(Workload(label, part, sum(runs.values()), seconds))
     return found
 
@@ -66,25 +79,19 @@ def listing(wanted: Comparison | Suite) -> str:
     return "\n".join(lines)
 
 
-def _minutes(name: str, budget: int, continuous: bool) -> float:
-    """Minutes of a core for a run of this learner."""
+def _minutes(name: str, budget: int, discrete: bool) -> float:
+    """Minutes of a core for a run of this learner without pictures."""
     if find(name).offline:
-        return _MINUTES["offline"]
+        return _CLONE
     plain = baseline(name) or base(name).partition(":")[0]
-    kind = "rollouts"
-    if plain in _QUANTILES:
-        kind = "quantiles"
-    elif plain in _REPLAY and continuous:
-        kind = "replay"
-    elif plain in (*_REPLAY, *_VALUES):
-        kind = "values"
-    return _MINUTES[kind] * budget / 100_000
+    minutes = _MINUTES.get("dqn" if discrete and plain in _ON_DQN else plain, _ROLLOUTS)
+    return minutes * (_SB3 if baseline(name) else 1) * budget / 100_000
 
 
-def _is_continuous(part: Comparison) -> bool:
-    """True if actions are continuous, or nothing is known because the environment lacks its package."""
+def _spaces(part: Comparison) -> tuple[bool, bool]:
+    """Whether actions are discrete, and observations pictures; neither if the environment lacks its package."""
     try:
         with closing_env(make_env(part.env_id, part.env_kwargs)) as env:
-            return isinstance(env.action_space, Box)
+            return not isinstance(env.action_space, Box), is_image(env.observation_space)
     except InputError:
-        return True
+        return False, False
