@@ -81,12 +81,12 @@ def progress_of(experiment: Experiment) -> Iterator[Progress]:
 
         def progress(spent: int, metrics: dict[str, float]) -> None:
             nonlocal iterations, due, last
-            iterations += bool(metrics)
+            iterations = int(metrics.get("iteration", iterations))
             position = iterations if offline else spent
             named = ("train_return", "loss", "cloning_loss", "heldout_loss", "agreement")
             names = [name for name in named if name in metrics]
             if offline and not names:  # a learner of one's own: its first metrics
-                names = [name for name in metrics if name != "progress"][:3]
+                names = [name for name in metrics if name not in ("iteration", "progress")][:3]
             shown = {name: f"{metrics[name]:.4g}" for name in names}
             last = ", ".join(f"{name} {value}" for name, value in shown.items()) or last
             bar.update((metrics.get("progress", bar.n) if offline else spent) - bar.n)
@@ -99,7 +99,11 @@ def progress_of(experiment: Experiment) -> Iterator[Progress]:
                     f"iteration {iterations}{done}" if offline else f"{spent} of {experiment.budget} steps"
                 )
                 logger.info("%s: %s", where, last or "no episode has ended yet")
-                due = 2 * due if offline else (spent * 10 // experiment.budget + 1) * experiment.budget // 10
+                due = (
+                    2 * position
+                    if offline
+                    else (spent * 10 // experiment.budget + 1) * experiment.budget // 10
+                )
 
         yield progress
     if last:

@@ -57,7 +57,7 @@ _GROWTH = 1.5
 Validate = Callable[[ActorPolicy, int], Evaluation]
 """(policy, maximum environment steps) -> Evaluation, which is incomplete if the steps did not suffice."""
 Progress = Callable[[int, dict[str, float]], None]
-"""(steps of the budget spent, metrics), after each iteration."""
+"""(steps of the budget spent, metrics), after each iteration, whose number is the metric `iteration`."""
 Snapshot = Callable[[int, ActorPolicy], dict[str, float] | None]
 """(steps of the budget spent, current policy), with 0 before the first iteration and after each, to numbers for
 TensorBoard, by name. It follows the latest file of a folder alone, so all numbers go to the run's own."""
@@ -255,7 +255,7 @@ class Run:
             self._write_checkpoint()
             self._next_save = time.monotonic() + (time.monotonic() - began) / SAVE_SHARE
         if self.progress is not None:
-            self.progress(self.spent, metrics)
+            self.progress(self.spent, {"iteration": account.iterations} | metrics)
 
     def _show(self) -> None:
         """Call `snapshot`, whose time is not the run's."""

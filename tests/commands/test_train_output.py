@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from typed import PPO, help_of
 
 from imitate.cli import main
 from imitate.commands.progress import chosen, progress_of
+from imitate.training.execute import execute
 from imitate.training.experiment import Experiment
 
 if sys.platform != "win32":
@@ -56,8 +59,27 @@ def test_an_offline_learner_of_ones_own_shows_its_first_metrics(caplog: pytest.L
     """A line once said that no episode had ended yet."""
     caplog.set_level("INFO")
     with progress_of(Experiment.preset("bc", "CartPole-v1")) as progress:
-        progress(0, {"energy": 1.5, "a": 1.0, "b": 2.0, "c": 3.0, "progress": 1.0})
+        progress(0, {"iteration": 1, "energy": 1.5, "a": 1.0, "b": 2.0, "c": 3.0, "progress": 1.0})
     assert caplog.messages[0] == "iteration 1 (100%): energy 1.5, a 1, b 2"
+
+
+def test_an_offline_learner_that_goes_on_counts_the_iterations_before(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Once the first line after the interruption said `iteration 1`."""
+    caplog.set_level("INFO")
+    assert main(["collect", "CartPole-v1", "--episodes", "1", "--out", "demos.h5"]) == 0
+    clone = Experiment.create("bc", "CartPole-v1", demos="demos.h5", hyperparameters={"max_epochs": 5})
+    calls = itertools.count(1)
+
+    def interrupt(_spent: int, _metrics: dict[str, float]) -> None:
+        if next(calls) == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    assert not execute(clone, "bc", progress=interrupt)
+    caplog.clear()
+    assert main(["train", "--resume", "bc"]) == 0
+    assert [line.split(" ")[1] for line in caplog.messages if line.startswith("iteration")] == ["4"]
 
 
 def terminal(*arguments: str) -> str:
