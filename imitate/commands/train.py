@@ -211,11 +211,12 @@ def resume_run(
         audit: train the controls too, once the run has ended
     """
     experiment = Experiment.read(resume / "config.json")
+    go_on = f"go on with `{experiment.resume_with(resume)}`"
     if env is not None and env != experiment.env_id:
-        raise InputError(f"{resume} is a run on {experiment.env_id}, not on {env}: leave --env out")
+        raise InputError(f"{resume} is a run on {experiment.env_id}, not on {env}: {go_on}")
     if others := [each for each in expert if each not in experiment.experts]:
         learned_from = ", ".join(experiment.experts) or "no expert"
-        raise InputError(f"{resume} learns from {learned_from}, not from {others[0]}: leave --expert out")
+        raise InputError(f"{resume} learns from {learned_from}, not from {others[0]}: {go_on}")
     if device is not None:
         experiment = experiment.changed(device=device)
     if audit:

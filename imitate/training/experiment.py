@@ -252,6 +252,8 @@ class Experiment:
             reward=self.reward,
         )
         if self.eval_every and not self.evaluable:
+            if ":" in self.env_id:
+                resolve_env_id(self.env_id)  # raises, with what keeps its module from being imported
             raise InputError(
                 f"{self.env_id} is not installed here, so nothing can be evaluated: leave --eval-every out"
             )

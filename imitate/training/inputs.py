@@ -57,10 +57,12 @@ def check_demos(demos: DemoReader, env_id: str, env_kwargs: Mapping[str, Any]) -
             "`imitate collect`"
         )
     if not is_installed(env_id):
-        own = demos.info.env_id
-        hint = f"; --env MODULE:{env_id} names one of yours" if ":" not in env_id else ""
-        hint = f"; --env {own} names that of the demonstrations" if own != env_id else hint
-        logger.warning("%s is not installed here: spaces are those of the demonstrations%s", env_id, hint)
+        named = next((each for each in (env_id, demos.info.env_id) if ":" in each), f"MODULE:{env_id}")
+        logger.warning(
+            "%s is not installed here: spaces are those of the demonstrations; --env %s would import it",
+            env_id,
+            named,
+        )
         return
     theirs, ours = (shlex.quote(json.dumps(each)) for each in (demos.info.env_kwargs, env_kwargs))
     differ = demos.info.env_kwargs != json.loads(json.dumps(env_kwargs))  # a tuple is a list in a file

@@ -139,10 +139,13 @@ def test_what_a_file_may_not_import_is_said_with_the_option_that_allows_it() -> 
 def test_resume_takes_the_expert_whose_module_may_be_imported(tmp_path: Path) -> None:
     experiment = {
         "algorithm": "dagger",
-        "env_id": "CartPole-v1",
+        "env_id": "mine:Mine-v0",
         "hyperparameters": {},
         "expert": "mine:make",
     }
     (tmp_path / "config.json").write_text(json.dumps(experiment))
-    with pytest.raises(InputError, match="learns from mine:make, not from other:make: leave --expert out"):
+    right = "go on with `imitate train --resume .* --env mine:Mine-v0 --expert mine:make`"
+    with pytest.raises(InputError, match=f"learns from mine:make, not from other:make: {right}"):
         train(["--resume", str(tmp_path), "--expert", "other:make"])
+    with pytest.raises(InputError, match=f"is a run on mine:Mine-v0, not on Mine-v0: {right}"):
+        train(["--resume", str(tmp_path), "--env", "Mine-v0"])

@@ -93,14 +93,24 @@ def test_demonstrations_of_a_module_say_how_to_name_it(
     with DemoReader(tmp_path / "demos.h5") as demos:
         check_demos(demos, "Own-v0", {})
         assert "Own-v0 is not installed here" in caplog.text
-        assert "--env robot:Own-v0 names that of the demonstrations" in caplog.text
+        assert "--env robot:Own-v0 would import it" in caplog.text
+        caplog.clear()
+        check_demos(demos, "robot:Own-v0", {})  # as a run that is resumed, whose module may not be imported
+        assert "--env robot:Own-v0 would import it" in caplog.text
     with DemoWriter(tmp_path / "without.h5", replace(info, env_id="Own-v0")) as writer:
         writer.append(
             Trajectory(np.zeros((2, 4)), np.zeros(1, np.int64), np.ones(1, np.float32), True, False)
         )
     with DemoReader(tmp_path / "without.h5") as demos:
         check_demos(demos, "Own-v0", {})
-        assert "--env MODULE:Own-v0 names one of yours" in caplog.text
+        assert "--env MODULE:Own-v0 would import it" in caplog.text
+
+
+def test_validations_in_a_module_that_was_not_typed_say_how_to_type_it() -> None:
+    """A resumed run was once told to leave out --eval-every, which it can't."""
+    begun = replace(Experiment.preset("bc", "Lift"), env_id="absent:Own-v0", demos="demos.h5", eval_every=5)
+    with pytest.raises(InputError, match="say --env absent:Own-v0"):
+        begun.check_inputs()
 
 
 def test_statistics_of_an_expert_are_named_with_their_folder(
