@@ -61,7 +61,7 @@ def load_policy(folder: str | Path, *, device: torch.device | str = "cpu") -> Ac
             raise InputError(f"no folder {folder.parent}: wanted a run, a policy's folder or hub:ORG/REPO")
         if runs := sorted(path.parent for path in folder.parent.glob("*/policy")):
             raise InputError(f"{folder.parent} is a folder of {len(runs)} runs: name one, such as {runs[0]}")
-        raise InputError(f"{folder.parent} has no policy: it is no run, or one that was interrupted")
+        raise InputError(f"{folder.parent} has no policy: wanted a run that has ended, or a policy's folder")
     check_device(device)
     policy = stored_module(folder, "policy", dict[str, Any], ActorPolicy.from_description)
     return policy.to(device).eval()

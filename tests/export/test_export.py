@@ -390,7 +390,7 @@ def test_sb3_says_what_opens_the_zip(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", str(tmp_path)]) == 2
-    assert "has no policy: it is no run, or one that was interrupted" in capsys.readouterr().err
+    assert "has no policy: wanted a run that has ended" in capsys.readouterr().err
     assert main(["export", str(tmp_path), "--to", "onnx", "--out", str(tmp_path / "p.zip")]) == 2
     assert "ends in .onnx" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
