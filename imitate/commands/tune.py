@@ -79,7 +79,7 @@ def tune(argv: list[str]) -> int:
     try:
         experiment, experts = with_experts(experiment)
         logger.info("trials to make: %d; a line follows after each", trials)
-        best = search(experiment, out, trials, held=found.hyperparameters, experts=experts)
+        best = search(experiment, out, trials, held=found.hyperparameters, experts=experts, go_on=again)
     except (KeyboardInterrupt, SystemExit):  # Ctrl-C or SIGTERM
         kept = (
             f"the best settings so far are in {out / 'best.toml'}; " if (out / "best.toml").exists() else ""

@@ -75,11 +75,13 @@ def tune(
     *,
     held: Mapping[str, Any] | None = None,
     experts: Sequence[Expert] = (),
+    go_on: str = "imitate tune",
 ) -> Best:
     """Search until the folder `out` holds so many trials; an earlier search there is continued.
 
     held      hyperparameters that keep their values
     experts   those that the experiment names, if they are loaded already
+    go_on     the command that continues the search, for messages
 
     Raises KeyboardInterrupt at Ctrl-C, and InputError if Optuna is not installed, if `out` holds another search, if
     nothing is left to search, if a setting is null, which best.toml can't have, if no trial came to its end, and as
@@ -113,7 +115,7 @@ def tune(
             run = base.changed(nested(drawn), seed=seed)
             folder = out / "trials" / f"{trial.number:04}"
             try:
-                return _returned(trial, run, folder, experts)
+                return _returned(trial, run, folder, experts, go_on)
             except optuna.TrialPruned:
                 from imitate.training.checkpoint import CHECKPOINT  # imports torch
 
@@ -165,7 +167,9 @@ def _study(out: Path) -> optuna.Study:
     return study
 
 
-def _returned(trial: optuna.Trial, run: Experiment, folder: Path, experts: Sequence[Expert]) -> float:
+def _returned(
+    trial: optuna.Trial, run: Experiment, folder: Path, experts: Sequence[Expert], go_on: str
+) -> float:
     """The score of the run's best validation.
 
     Raises TrialPruned if it is among the worse half, or if the trial fails: learning diverges, or every validation is
@@ -191,7 +195,7 @@ def _returned(trial: optuna.Trial, run: Experiment, folder: Path, experts: Seque
         told = len(rows)
 
     try:
-        if not execute(run, folder, experts=experts, progress=report, go_on="imitate tune ..."):
+        if not execute(run, folder, experts=experts, progress=report, go_on=go_on):
             raise KeyboardInterrupt
     except InputError as error:
         if not isinstance(error.__cause__, FloatingPointError):

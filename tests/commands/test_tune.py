@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import tomllib
@@ -252,7 +253,8 @@ def test_an_environment_that_is_not_here_is_not_tuned_on(capsys: pytest.CaptureF
 
 def test_a_failed_trial_is_not_gone_on_with_alone(capsys: pytest.CaptureFixture[str]) -> None:
     failing = [word if word != "ContinuousIdentity-v0" else "Failing-v0" for word in FEW]
-    assert "were taken: go on with `imitate tune ...`" in refused(capsys, *failing, "--trials", "1")
+    again = shlex.join(["imitate", *failing, "--trials", "1"])
+    assert f"were taken: go on with `{again}`" in refused(capsys, *failing, "--trials", "1")
 
 
 def test_a_refused_input_does_not_claim_the_folder(capsys: pytest.CaptureFixture[str]) -> None:
