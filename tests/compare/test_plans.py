@@ -15,7 +15,7 @@ from comparisons import QUICK, comparison
 
 from imitate.compare import Comparison
 from imitate.compare.execute.training import Trained, training
-from imitate.compare.plan.comparison import Job, jobs
+from imitate.compare.plan.comparison import Job, jobs, overrides
 from imitate.compare.plan.cost import workloads
 from imitate.envs.seeds import TEST_SEED, Stream, draw_seed, episode_seeds
 from imitate.errors import InputError
@@ -87,6 +87,55 @@ def test_a_run_has_the_place_of_what_decides_it() -> None:
     assert not set(places(budget=5_000).values()) & set(first.values())
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"num_envs": 2},
+        {"curve_episodes": 4},
+        {"device": "cuda"},
+        {"keep_closest": True},
+        {"demo_episodes": 3},
+        {"expert": "CartPole-v1"},
+        {"env_kwargs": {"max_episode_steps": 9}},
+    ],
+)
+def test_runs_of_other_settings_are_not_found_again(changed: dict[str, Any]) -> None:
+    before, after = (
+        {job.folder for job in jobs(comparison("bc", "ppo", **fields), Path("out"), 100) if not job.records}
+        for fields in ({}, changed)
+    )
+    assert len(before) == len(after) == 2
+    assert not before & after
+
+
+@pytest.mark.parametrize(
+    ("episode_steps", "shown", "steps"),
+    [
+        (20, None, 200),  # ten episodes
+        (500, None, 1_000),  # a quarter of the budget of 4,000
+        (1_500, None, 1_500),  # one episode at least
+        (9_000, None, 4_000),  # and never more than the budget
+        (500, 3, 1_500),  # as many as were asked for
+        (500, 30, 4_000),
+    ],
+)
+def test_a_controls_own_demonstrations_cost_as_much_as_the_experts(
+    episode_steps: float, shown: int | None, steps: int
+) -> None:
+    planned = jobs(comparison("gail", demo_episodes=shown), Path("out"), episode_steps)
+    assert {job.name: job.steps for job in planned if job.algorithm.startswith("demos:")} == {
+        "demos:random-seed0": steps,
+        "demos:one-action-seed0": steps,
+    }
+
+
+def test_a_label_overrides_its_learner() -> None:
+    given = {"ppo": {"gamma": 0.9, "num_steps": 64}, "ppo@wide": {"gamma": 0.8}}
+    wanted = comparison("ppo", "ppo@wide", hyperparameters=given)
+    assert overrides(wanted, "ppo") == given["ppo"]
+    assert overrides(wanted, "ppo@wide") == {"gamma": 0.8, "num_steps": 64}
+
+
 def test_iterations_are_made_short_enough_to_learn_several_times() -> None:
     """LunarLander's preset has rollouts of 32 x 128 = 4,096 steps, for a budget of 1.5 M."""
     wanted = Comparison("LunarLander-v3", ("ppo",), seeds=1, budget=20_000)
@@ -123,6 +172,12 @@ def test_the_estimated_time_of_three_seeds(env_id: str, name: str, budget: int, 
     wanted = Comparison(env_id, (name,), "random", seeds=3, budget=budget)
     (found,) = workloads(wanted)
     assert (found.runs, found.core_seconds) == (3, pytest.approx(3 * 60 * minutes))
+
+
+def test_the_estimated_time_counts_each_control_once() -> None:
+    """GAIL has four."""
+    (found,) = workloads(Comparison("CartPole-v1", ("gail",), "random", seeds=3, budget=100_000))
+    assert (found.runs, found.core_seconds) == (3 + 4, pytest.approx(7 * 60 * 5))
 
 
 def test_seeds_of_demonstrations_validation_and_test_differ() -> None:

@@ -78,8 +78,8 @@ def test_a_lead_is_as_uncertain_as_the_learner_with_fewer_seeds(tmp_path: Path) 
 
 
 def test_only_scored_environments_and_complete_learners_count(tmp_path: Path) -> None:
-    """Environments without an expert have no scores, so neither a failure nor a verdict there counts. DQN has one seed in
-    one environment, in which it keeps BC from being better than all."""
+    """Environments without an expert have no scores, so neither a failure nor a verdict there counts. DQN has one seed,
+    in one environment, where it keeps BC from being better than all."""
     learners = {"bc": five(500, 500), "ppo": five(20, 68)}
     scored = outcome(tmp_path / "scored", learners | {"dqn": five(20, 68)[:1]})
     without = outcome(tmp_path / "without", learners, None)
