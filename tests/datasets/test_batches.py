@@ -197,6 +197,31 @@ def test_transitions(reader: DemoReader, chosen: list[int] | None) -> None:
     assert int((transitions.terminated | transitions.truncated).sum()) == len(trajectories)
 
 
+@pytest.mark.parametrize("chosen", [[1], [0, 1], [1, 0]])
+def test_transitions_have_the_labels_of_the_expert(chosen: list[int], tmp_path: Path) -> None:
+    info = info_of(counting_envs(1, period=3))
+    with DemoWriter(tmp_path / "demos.h5", info, expert_actions=True) as writer:
+        for seed in (0, 1):
+            executed = np.array([seed, 4])
+            writer.append(
+                Trajectory(
+                    np.zeros((3, 2), np.float32),
+                    executed,
+                    np.zeros(2, np.float32),
+                    True,
+                    False,
+                    expert_actions=executed - seed,
+                )
+            )
+    with DemoReader(tmp_path / "demos.h5") as reader:
+        transitions = reader.transitions(chosen)
+        (labels,) = next(reader.batches(8, np.random.default_rng(0), episodes=chosen, fields=["labels"]))
+    assert transitions.expert_actions is not None
+    assert transitions.actions.tolist() == [action for seed in chosen for action in (seed, 4)]
+    assert transitions.labels.tolist() == [label for seed in chosen for label in (0, 4 - seed)]
+    assert sorted(labels.tolist()) == sorted(transitions.labels.tolist())
+
+
 def test_transitions_of_one_episode_are_views(reader: DemoReader) -> None:
     transitions = reader.transitions([48])
     assert transitions.obs.untyped_storage().data_ptr() == transitions.next_obs.untyped_storage().data_ptr()

@@ -41,3 +41,24 @@ def test_an_episode_of_one_step_without_what_followed_is_left_out_and_noted(tmp_
             convert(tmp_path / "one.csv", tmp_path / "none.h5", env_id=env_id)
     (tmp_path / "one.csv").write_text("episode,obs_0,action,terminated\n0,1,0,1\n1,2,0,1\n")
     assert convert(tmp_path / "one.csv", tmp_path / "one.h5", env_id="Nowhere-v0").episodes == 2
+
+
+@pytest.mark.parametrize(
+    ("terminated", "truncated", "kept"),
+    [
+        (1, 0, (3, True, False)),
+        (1, 1, (3, True, False)),
+        (0, 1, (2, False, True)),
+    ],
+)
+def test_an_episode_without_a_final_observation_has_one_end(
+    terminated: int, truncated: int, kept: tuple[int, bool, bool], tmp_path: Path
+) -> None:
+    """The observation that is repeated after a termination is not the true one, so nobody may bootstrap from it."""
+    lines = ["obs_0,action,terminated,truncated", "1,0,0,0", "2,1,0,0", f"3,0,{terminated},{truncated}"]
+    (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
+    convert(tmp_path / "log.csv", tmp_path / "demos.h5", env_id="Nowhere-v0")
+    with DemoReader(tmp_path / "demos.h5") as demos:
+        (episode,) = demos
+    assert (len(episode), episode.terminated, episode.truncated) == kept
+    assert episode.obs.ravel().tolist() == [1, 2, 3, 3][: kept[0] + 1]

@@ -101,3 +101,28 @@ def test_demonstrations_of_robomimic_itself_count_as_truncated(tmp_path: Path) -
     convert(robomimic(tmp_path / "a.hdf5", **VECTORS), tmp_path / "b.h5")
     with DemoReader(tmp_path / "b.h5") as reader:
         assert [(one.terminated, one.truncated) for one in reader] == [(False, True)] * 3
+
+
+@pytest.mark.parametrize("bound", [-1.0, 1.0])
+def test_actions_are_checked_at_both_bounds(bound: float, tmp_path: Path) -> None:
+    actions = np.full((3, 2), bound)
+    convert(robomimic(tmp_path / "a.hdf5", actions=actions, **VECTORS), tmp_path / "a.h5")
+    actions[1, 1] *= 1.5
+    robomimic(tmp_path / "b.hdf5", actions=actions, **VECTORS)
+    with pytest.raises(InputError, match=r"demo_0: its actions leave \[-1, 1\]"):
+        convert(tmp_path / "b.hdf5", tmp_path / "b.h5")
+    convert(tmp_path / "b.hdf5", tmp_path / "b.h5", clip=True)
+    with DemoReader(tmp_path / "a.h5") as within, DemoReader(tmp_path / "b.h5") as clipped:
+        np.testing.assert_array_equal(clipped[0].actions, within[0].actions)
+
+
+@pytest.mark.parametrize(
+    ("stored", "wanted"), [("f4", "float32"), ("f8", "float64"), ("f2", "float16"), ("i8", "float32")]
+)
+def test_floats_keep_their_type_and_whole_numbers_become_floats(
+    stored: str, wanted: str, tmp_path: Path
+) -> None:
+    convert(robomimic(tmp_path / "a.hdf5", actions=np.ones((3, 2), stored), **VECTORS), tmp_path / "b.h5")
+    with DemoReader(tmp_path / "b.h5") as demos:
+        assert demos.info.action_space == spaces.Box(-1.0, 1.0, (2,), np.dtype(wanted).type)
+        assert demos[0].actions.dtype == wanted

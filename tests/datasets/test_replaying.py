@@ -120,7 +120,7 @@ def test_the_first_step_that_differs_is_named(
 
 
 class Walk(gym.Env[Any, Any]):
-    """Observes the number of its steps; the flag `end` is set after `steps` of them."""
+    """Observes the number of its steps; the flag `end`, or both, is set after `steps` of them."""
 
     observation_space, action_space = spaces.Box(0.0, 9.0, (1,), np.float32), spaces.Discrete(2)
 
@@ -134,7 +134,7 @@ class Walk(gym.Env[Any, Any]):
 
     def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:  # noqa: ARG002
         self.at += 1
-        ends = [self.at == self.steps and self.end == end for end in ("terminated", "truncated")]
+        ends = [self.at == self.steps and self.end in (end, "both") for end in ("terminated", "truncated")]
         return np.full(1, self.at, np.float32), 0.0, ends[0], ends[1], {}
 
 
@@ -149,6 +149,10 @@ class Walk(gym.Env[Any, Any]):
         ("terminated", 2, "", 9, (Difference(0, 1, "terminated", 1.0),) * 2),
         ("truncated", 2, "terminated", 2, (Difference(0, 1, "terminated", 1.0),) * 2),
         ("truncated", 2, "truncated", 1, (Difference(0, 0, "truncated", 1.0),) * 2),
+        ("both", 2, "both", 2, (None, None)),
+        ("both", 2, "terminated", 2, (None, Difference(0, 1, "truncated", 1.0))),
+        ("both", 2, "truncated", 2, (Difference(0, 1, "terminated", 1.0),) * 2),
+        ("terminated", 2, "both", 2, (Difference(0, 1, "truncated", 1.0),) * 2),
     ],
 )
 def test_another_end_is_a_difference_unless_the_recording_was_cut(
@@ -164,7 +168,7 @@ def test_another_end_is_a_difference_unless_the_recording_was_cut(
     kwargs = {"end": end, "steps": steps}
     monkeypatch.setitem(registry, "Walk-v0", EnvSpec("Walk-v0", entry_point=Walk))
     obs, nothing = np.array([[0], [1], [last]], np.float32), np.zeros(2, np.float32)
-    flags = recorded_end == "terminated", recorded_end == "truncated"
+    flags = recorded_end in ("terminated", "both"), recorded_end in ("truncated", "both")
     episode = Trajectory(obs, np.zeros(2, np.int64), nothing, *flags, info={"seed": 5})
     for number, seed in enumerate((None, 0)):
         info = DemoInfo("Walk-v0", Walk.observation_space, Walk.action_space, env_kwargs=kwargs, seed=seed)
