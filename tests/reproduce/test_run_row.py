@@ -1,0 +1,77 @@
+"""A row's seed: what is timed, what is noted, and how an interrupted command goes on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from imitate.files import write_json
+from imitate.reproduce import run_row
+
+COMMANDS = [
+    "imitate collect CartPole-v1 --episodes 2 --out demos.h5",
+    "imitate train bc --env CartPole-v1 --demos demos.h5 --out run",
+    "imitate evaluate run --episodes 50 --json",
+]
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The commands that were run. Each takes ten seconds and four of a processor; that of `train` leaves a run."""
+    commands: list[str] = []
+    monkeypatch.setattr(run_row, "time", SimpleNamespace(monotonic=lambda: 10.0 * len(commands)))
+    monkeypatch.setattr(run_row, "_cpu_seconds", lambda: 4.0 * len(commands))
+
+    def run(words: list[str], cwd: Path, **_: Any) -> Any:
+        commands.append(" ".join(words[3:]))
+        if "train" in words:
+            (cwd / "run").mkdir(exist_ok=True)
+            lines = [
+                {"best": True, "env_steps": 100, "mean_return": 9.0},
+                {"best": False, "env_steps": 200, "mean_return": 7.0},
+            ]
+            (cwd / "run" / "evaluations.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+            write_json(cwd / "run" / "finished.json", {"env_steps": 200})
+            write_json(cwd / "run" / "timing.json", {"updates": 1.5})
+            write_json(cwd / "run" / "config.json", {"algorithm": "bc"})
+        return SimpleNamespace(stdout=b'{"mean": 8.0, "returns": [8.0]}' if "evaluate" in words else b"")
+
+    monkeypatch.setattr(run_row, "subprocess", SimpleNamespace(run=run))
+    return commands
+
+
+def test_the_measurement_is_not_timed(ran: list[str], tmp_path: Path) -> None:
+    found = run_row.run_seed(COMMANDS, tmp_path)
+    assert ran == [command.removeprefix("imitate ") for command in COMMANDS]
+    assert (found["seconds"], found["cpu_seconds"]) == (20.0, 8.0)
+    assert found["curve"] == [(100, 9.0), (200, 7.0)]
+    assert (found["env_steps"], found["updates"], found["config"]) == (200, 1.5, {"algorithm": "bc"})
+    assert (found["mean"], found["returns"], found["commands"]) == (8.0, [8.0], COMMANDS)
+
+
+def test_an_expert_is_measured_once_and_that_is_timed(ran: list[str], tmp_path: Path) -> None:
+    found = run_row.run_seed(["imitate evaluate CartPole-v1 --json"], tmp_path)
+    assert ran == ["evaluate CartPole-v1 --json"]
+    assert (found["seconds"], found["mean"], found["curve"]) == (10.0, 8.0, [])
+
+
+@pytest.mark.parametrize(
+    ("command", "there", "left"),
+    [
+        ("imitate train bc --out run", [], "imitate train bc --out run"),
+        ("imitate train bc --out run", ["run/config.json"], "imitate train --resume run"),
+        ("imitate train bc --out run", ["run/config.json", "run/finished.json"], None),
+        ("imitate expert train --algo dqn --out run", ["run/x"], "imitate expert train --algo dqn --out run --resume"),
+        ("imitate expert train --algo dqn --out run", ["run/expert.json"], None),
+        ("imitate collect expert --out demos.h5", ["run/config.json"], "imitate collect expert --out demos.h5"),
+        ("imitate evaluate run --json", ["run/finished.json"], "imitate evaluate run --json"),
+    ],
+)  # fmt: skip
+def test_only_what_is_left_is_run(command: str, there: list[str], left: str | None, tmp_path: Path) -> None:
+    for name in there:
+        write_json(tmp_path / name, {})
+    assert run_row._left_of(command, tmp_path) == left
