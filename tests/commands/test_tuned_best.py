@@ -13,7 +13,7 @@ from imitate.training.experiment import Experiment
 from imitate.tune import search
 
 optuna = pytest.importorskip("optuna", reason="the extra tune is not installed")
-RUN = Experiment("ppo", "CartPole-v1", {}, budget=2_000)
+RUN = Experiment("ppo", "CartPole-v1", {}, budget=2_000, seed=1_003)
 
 
 def test_the_best_trial_is_the_one_with_the_highest_score_that_came_to_its_end(tmp_path: Path) -> None:

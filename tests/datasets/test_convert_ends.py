@@ -62,3 +62,24 @@ def test_an_episode_without_a_final_observation_has_one_end(
         (episode,) = demos
     assert (len(episode), episode.terminated, episode.truncated) == kept
     assert episode.obs.ravel().tolist() == [1, 2, 3, 3][: kept[0] + 1]
+
+
+def test_either_flag_begins_another_episode(tmp_path: Path) -> None:
+    """Three episodes without a column of their numbers, each with its final observation in a line without an action."""
+    lines = [
+        "obs_0,action,terminated,truncated",
+        "1,0,0,1",
+        "2,,,",
+        "3,1,1,0",
+        "4,,,",
+        "5,0,0,0",
+        "6,1,1,1",
+        "7,,,",
+    ]
+    (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
+    convert(tmp_path / "log.csv", tmp_path / "demos.h5", env_id="Nowhere-v0")
+    with DemoReader(tmp_path / "demos.h5") as demos:
+        assert [each.obs.ravel().tolist() for each in demos] == [[1, 2], [3, 4], [5, 6, 7]]
+        assert [(each.terminated, each.truncated) for each in demos] == [
+            *((False, True), (True, False), (True, True))
+        ]

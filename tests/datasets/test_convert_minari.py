@@ -21,6 +21,7 @@ from PIL import Image
 
 from imitate.datasets import DemoInfo, DemoReader, DemoWriter, InputError, Trajectory
 from imitate.datasets.convert import arrow, convert
+from imitate.datasets.convert.minari_spaces import is_image, space_of
 from imitate.envs.fields import as_fields, in_rows
 from imitate.envs.make import make_env
 
@@ -236,3 +237,44 @@ def test_an_environment_that_minari_cannot_recover_is_said(env_id: str, named: s
     (note,) = convert(tmp_path / "a.h5", tmp_path / "b-v0", format="minari").notes
     assert note.startswith("recover_environment will not work")
     assert f"(--env {named} names one of yours)" in note
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "low", "high", "is_one"),
+    [
+        ((32, 32), np.uint8, 0, 255, True),
+        ((32, 40, 3), np.uint8, 0, 255, True),
+        ((31, 32), np.uint8, 0, 255, False),
+        ((32, 31, 3), np.uint8, 0, 255, False),
+        ((3, 32, 32), np.uint8, 0, 255, False),  # channels first
+        ((32,), np.uint8, 0, 255, False),
+        ((32, 32, 3, 2), np.uint8, 0, 255, False),
+        ((32, 32), np.int16, 0, 255, False),
+        ((32, 32), np.uint8, 1, 255, False),
+        ((32, 32), np.uint8, 0, 254, False),
+    ],
+)
+def test_an_image_is_large_whole_and_has_its_channels_last(
+    shape: tuple[int, ...], dtype: Any, low: int, high: int, is_one: bool
+) -> None:
+    assert is_image(spaces.Box(low, high, shape, dtype)) == is_one
+
+
+def nested_space(depth: int) -> dict[str, Any]:
+    """A number in this many Dicts and Tuples, in turn."""
+    space: dict[str, Any] = {"type": "Discrete", "start": 0, "n": 2}
+    for level in range(depth):
+        space = (
+            {"type": "Tuple", "subspaces": [space]}
+            if level % 2
+            else {"type": "Dict", "subspaces": {"a": space}}
+        )
+    return space
+
+
+def test_spaces_of_spaces_are_read_to_a_depth() -> None:
+    assert list(space_of(nested_space(2))) == ["0"]
+    assert space_of(nested_space(0)) == spaces.Discrete(2)
+    for damaged in (nested_space(6), {"type": "Dict"}, {"type": "Tuple", "subspaces": ["a"]}):
+        with pytest.raises(InputError, match=r"not the description of a (Dict|Tuple) space"):
+            space_of(damaged)

@@ -136,3 +136,9 @@ def test_a_count_below_one_is_one_line(name: str) -> None:
     counts: dict[str, Any] = {name: 0}
     with pytest.raises(InputError, match=f"^{name} must be at least 1, got 0$"):
         evaluate(Zero(), "CartPole-v1", **counts)
+
+
+def test_the_smallest_distance_has_the_highest_score() -> None:
+    returns, lengths = np.array([3.0, 5.0]), np.array([1, 1])
+    assert Evaluation(returns, lengths).score == 4.0
+    assert Evaluation(returns, lengths, distance=0.25).score == -0.25

@@ -76,6 +76,10 @@ def test_noise_of_a_learner_that_is_hardly_trained_is_a_warning(caplog: pytest.L
     assert "nearly as large as random actions" in caplog.text
     caplog.clear()
     far = np.tile(np.float32([0, 2]), (8, 1))
+    dart(
+        Off(far, np.float32([0.6, 0]), 8), far, far, BOX
+    )  # the mean square of both is 0.18, so the size 0.42
+    assert not caplog.records
     dart(Off(far, np.float32([0.6, 1.2]), 8), far, far, BOX)
     assert "nearly as large as random actions" in caplog.text
 

@@ -23,8 +23,8 @@ COMMANDS = [
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The commands that were run. Each takes ten seconds and four of a processor; that of `train` leaves a run."""
     commands: list[str] = []
-    monkeypatch.setattr(run_row, "time", SimpleNamespace(monotonic=lambda: 10.0 * len(commands)))
-    monkeypatch.setattr(run_row, "_cpu_seconds", lambda: 4.0 * len(commands))
+    monkeypatch.setattr(run_row, "time", SimpleNamespace(monotonic=lambda: 7.0 + 10.0 * len(commands)))
+    monkeypatch.setattr(run_row, "_cpu_seconds", lambda: 100.0 + 4.0 * len(commands))
 
     def run(words: list[str], cwd: Path, **_: Any) -> Any:
         commands.append(" ".join(words[3:]))
