@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import h5py
+import numpy as np
 import pytest
 from converting import UNIT, recording, same, write
 from hub_server import READER, WRITER, Hub, serving
@@ -17,6 +18,8 @@ from imitate.cli import main
 from imitate.datasets.convert import convert
 from imitate.datasets.convert.sources import in_our_format
 from imitate.datasets.edit import split
+from imitate.datasets.evaluation import Evaluation
+from imitate.export.cards import data_card
 
 CARTPOLE, REPO = "CartPole-v1", "datasets/org/demos"
 
@@ -64,6 +67,28 @@ def test_it_is_read_back_and_replaced(
     assert hub.files(REPO).keys() == {"a.h5", "b.h5", "README.md", "notes.txt"}
     assert convert(in_our_format("hub:org/demos", CARTPOLE), tmp_path / "all.npz").episodes == 2
     same(demos, Path(in_our_format(spec, CARTPOLE)))  # the commit of before
+
+
+def test_the_numbers_of_a_card_by_hand() -> None:
+    """Returns 1 and 3: a standard error of 1, times Student's 12.71 with one degree of freedom."""
+    facts = {
+        "env_id": CARTPOLE, "env_kwargs": {}, "episodes": 2, "terminated": 0, "truncated": 2, "steps": 9,
+        "returns": {"min": 1.0, "max": 3.0}, "expert": "", "expert_actions": True, "has_actions": True,
+        "versions": {"imitate-rl": "0", "torch": "2"},
+    }  # fmt: skip
+    result = Evaluation(np.array([1.0, 3.0]), np.array([4, 5]))
+    card = data_card(facts, result, commands=["first", "second"], format="csv", license=None)
+    for said in (
+        "| episodes | 2 (0 terminated, 2 truncated) |",
+        "| mean return | 2.00, 95 % interval -10.71 to 14.71 |",
+        "| returns | 1.00 to 3.00, standard deviation 1.00 |",
+        "| expert | unknown |",
+        "| labels | an expert's actions beside those that were taken |",
+        "| versions | imitate-rl 0, torch 2 |",
+        "| licence | none was given: ask the author |",
+        "first\nsecond\n",
+    ):
+        assert said in card
 
 
 def test_the_card_of_one_episode_claims_no_interval(hub: Hub, tmp_path: Path) -> None:
