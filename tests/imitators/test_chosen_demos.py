@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,14 +59,15 @@ def learner_of(name: str, config: Any, demos: DemoReader, episodes: list[int] | 
 )
 def test_only_the_chosen_steps_are_learned_from(name: str, env_id: str, tmp_path: Path) -> None:
     """Each n-th step of an episode, and the last one if it terminates: 0, 2 and 3 of 4, and 0, 4 and 8 of 10."""
+    configs: dict[str, Callable[..., Any]] = {
+        "dac": partial(DACConfig, **SMALL),
+        "iq": partial(IQConfig, dqn=SMALL, sac=SMALL),
+        "sqil": partial(SQILConfig, dqn=SMALL),
+    }
+    config = configs[name]
     with two_episodes(tmp_path, env_id) as demos:
         for episodes, every, count in ((None, 1, 14), ([0], 1, 4), ([1], 1, 10), ([0], 2, 3), ([1], 4, 3)):
-            settings = {
-                "dac": lambda every=every: DACConfig(**SMALL, demo_every=every),
-                "iq": lambda every=every: IQConfig(dqn=SMALL, sac=SMALL, demo_every=every),  # type: ignore[arg-type]
-                "sqil": lambda every=every: SQILConfig(dqn=SMALL, demo_every=every),  # type: ignore[arg-type]
-            }
-            learner = learner_of(name, settings[name](), demos, episodes)
+            learner = learner_of(name, config(demo_every=every), demos, episodes)
             assert len(getattr(learner, "learner", learner).demos) == count
 
 
@@ -167,7 +170,7 @@ def test_each_iteration_draws_other_steps(tmp_path: Path) -> None:
     learner = td3bc_of(tmp_path, max_updates=2, updates_per_iteration=1, batch_size=8)
     learner.replay.rewards[learner.replay.acted] = np.arange(14)
     drawn: list[list[float]] = []
-    learner.update = lambda batch: (drawn.append(batch["returns"].tolist()), {"q_loss": torch.zeros(())})[1]  # type: ignore[method-assign]
+    learner.update = lambda batch: (drawn.append(batch["returns"].tolist()), {"q_loss": torch.zeros(())})[1]  # type: ignore[method-assign, func-returns-value]
     learner.step()
     learner.step()
     assert drawn[0] != drawn[1]
