@@ -61,8 +61,8 @@ def test_only_the_chosen_steps_are_learned_from(name: str, env_id: str, tmp_path
     """Each n-th step of an episode, and the last one if it terminates: 0, 2 and 3 of 4, and 0, 4 and 8 of 10."""
     configs: dict[str, Callable[..., Any]] = {
         "dac": partial(DACConfig, **SMALL),
-        "iq": partial(IQConfig, **{"dqn": SMALL, "sac": SMALL}),
-        "sqil": partial(SQILConfig, **{"dqn": SMALL}),
+        "iq": partial(IQConfig, dqn=SMALL, sac=SMALL),  # type: ignore[arg-type]
+        "sqil": partial(SQILConfig, dqn=SMALL),  # type: ignore[arg-type]
     }
     config = configs[name]
     with two_episodes(tmp_path, env_id) as demos:
