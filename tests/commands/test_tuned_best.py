@@ -79,7 +79,7 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 @pytest.mark.usefixtures("rows")
 def test_a_trial_has_the_score_of_its_best_validation_and_tells_each_once(tmp_path: Path) -> None:
     trial: Any = Told()
-    assert search._returned(trial, RUN, tmp_path / "0000", ()) == 5.0
+    assert search._returned(trial, RUN, tmp_path / "0000", (), "") == 5.0
     assert trial.told == [(1.0, 0), (5.0, 1), (3.0, 2)]
     assert trial.asked == 2
 
@@ -88,7 +88,7 @@ def test_a_trial_has_the_score_of_its_best_validation_and_tells_each_once(tmp_pa
 def test_a_trial_among_the_worse_half_is_stopped_after_a_validation(tmp_path: Path) -> None:
     trial: Any = Told(prunes=True)
     with pytest.raises(optuna.TrialPruned):
-        search._returned(trial, RUN, tmp_path / "0000", ())
+        search._returned(trial, RUN, tmp_path / "0000", (), "")
     assert trial.told == [(1.0, 0), (5.0, 1)]
 
 
@@ -99,5 +99,5 @@ def test_experts_begin_as_they_were_loaded(tmp_path: Path, monkeypatch: pytest.M
     expert: Any = SimpleNamespace(seed=seeds.append)
     for number in (0, 1):
         trial: Any = Told()
-        search._returned(trial, RUN, tmp_path / f"{number:04}", (expert,))
+        search._returned(trial, RUN, tmp_path / f"{number:04}", (expert,), "")
     assert seeds == [0, 0]
