@@ -44,8 +44,9 @@ class GAILConfig:
     demo_every: int = 1
     """Learn from each n-th step of the demonstrations only, and from the last one if that terminates the episode."""
     bc_updates: int = 20_000
-    """Begin with a clone of the demonstrations, trained for this many updates with BC's network; PPO only. 0 begins
-    from scratch, and so do the controls `plus_one` and `minus_one`, which must know nothing about the expert."""
+    """Begin with a clone of the demonstrations, trained for this many updates, or 500 passes if these take fewer, with
+    BC's network; PPO only. 0 begins from scratch, and so do the controls `plus_one` and `minus_one`, which must know
+    nothing about the expert."""
     learner: Literal["ppo", "a2c", "reinforce"] = "ppo"
     """Learner that gets the reward; its settings are under its name. For RPO take ppo and set --ppo.rpo-alpha."""
     ppo: PPOConfig = field(default_factory=_small_steps)

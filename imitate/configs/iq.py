@@ -46,9 +46,9 @@ class IQConfig:
     expert_value: bool = False
     """LS-IQ: fit the values of the expert's actions to the value of that highest reward forever, without a target."""
     clip_targets: bool = True
-    """LS-IQ: clip the values of next states to those that rewards between -1 / chi2 and 1 / chi2 can give."""
+    """Clip the values of next states to those that rewards between -1 / chi2 and 1 / chi2 can give."""
     absorbing: bool = True
-    """LS-IQ: continue terminated episodes in an absorbing state; without it, their ends are worth 0."""
+    """Continue terminated episodes in an absorbing state; without it, their ends are worth 0."""
     demo_every: int = 1
     """Learn from each n-th step of the demonstrations only, and from the last one if that terminates the episode."""
     actor_learning_rate: float = 3e-5
