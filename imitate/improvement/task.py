@@ -50,7 +50,7 @@ class Task:
         words = ["imitate", "improve", self.expert, "--env", self.env_id, "--budget", str(self.budget)]
         words += ["--out", str(out), "--seed", str(self.seed)]
         words += ["--vecnormalize", self.vecnormalize] if self.vecnormalize else []
-        words += ["--env-kwargs", json.dumps(self.env_kwargs)] if self.env_kwargs else []
+        words += [] if self.env_kwargs is None else ["--env-kwargs", json.dumps(self.env_kwargs)]
         return shlex.join(words)
 
     def measuring(self, out: Path) -> str:

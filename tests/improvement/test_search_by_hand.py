@@ -36,6 +36,13 @@ def test_a_journal_that_names_a_snapshot_it_lacks_is_one_line() -> None:
         journal.snapshot("b-9")
 
 
+def test_the_command_names_keywords_that_were_given_even_none() -> None:
+    """`{}` keeps the environment from being made as the expert knows it, so a search without it is another."""
+    command = Task("CartPole-v1", "CartPole-v1", 1_000, env_kwargs={}).command(Path("out"))
+    assert command.endswith("--env-kwargs '{}'")
+    assert "--env-kwargs" not in Task("CartPole-v1", "CartPole-v1", 1_000).command(Path("out"))
+
+
 @pytest.mark.parametrize("returns", [(90, 215, 305), (110, 185, 295)])
 def test_a_difference_that_chance_explains_is_as_good(returns: tuple[float, ...]) -> None:
     """Differences -10, 15 and 5, or the opposite: 3.3 on average, more than 1 % of 200, with a standard
