@@ -7,12 +7,14 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
 from imitate.algorithms import ALGORITHMS, find, is_own
 from imitate.commands.described import described
 from imitate.commands.line import WORDS, CommandLine
+from imitate.commands.option import Rare
 from imitate.commands.parsing import NamesAsked
 from imitate.commands.train import with_experts
 from imitate.envs.trust import trust
@@ -35,7 +37,10 @@ class TuneArguments:
     trials: int = 50
     """how many runs, with those that an earlier call has made"""
     eval_every: int | None = None
-    """training steps between validations, by which trials are compared and stopped; by default a fifth of the budget"""
+    """training steps between validations, by which trials are compared and stopped; by default a fifth of the budget,
+    and once at the end for an offline learner"""
+    eval_episodes: Annotated[int | None, Rare] = None
+    """episodes in a validation; by default the preset's number, but at most 5"""
 
 
 _USAGE = """usage: imitate tune ALGO --env ENV --trials N --out FOLDER [options of `imitate train ALGO`]

@@ -316,5 +316,13 @@ def test_help_has_the_searchs_own_seeds_and_validations(capsys: pytest.CaptureFi
     with pytest.raises(SystemExit):
         main(["tune", "ppo", "--env", "LunarLander-v3", "--help"])
     said = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert "by default a fifth of the budget" in said
+    assert "by default a fifth of the budget, and once at the end for an offline learner" in said
     assert "--seed" not in said
+
+
+def test_help_does_not_give_the_presets_number_of_episodes(capsys: pytest.CaptureFixture[str]) -> None:
+    """SAC's has 10, and a trial 5."""
+    with pytest.raises(SystemExit):
+        main(["tune", "sac", "--env", "Pendulum-v1", "--help-all"])
+    said = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "episodes in a validation; by default the preset's number, but at most 5 --" in said
