@@ -131,7 +131,7 @@ class MonteCarlo:
                 if not np.array_equal(obs[here], expected[here]):
                     raise InputError(
                         "Monte-Carlo returns need an environment that does the same again for the same seed and "
-                        "actions, and this one does not: take another oracle"
+                        "actions, and this one does not: use aggrevated, or check the critic without --probes"
                     )
                 actions = prefix[min(t, len(prefix) - 1)].copy()
                 actions[here] = first[here]

@@ -41,7 +41,7 @@ def check_out(out: Path, resume: bool, *, sharded: bool = False) -> None:
 
 
 def say_recorded(out: Path, expert: Expert | None, *, as_json: bool) -> None:
-    """Print what the file holds: everything as JSON, or six lines for a person.
+    """Print what the file holds: everything as JSON, or a few lines for a person.
 
     expert  the player, whose own return stands beside that of the demonstrations; None for a person
     """

@@ -45,7 +45,7 @@ def reproduce(
         list: print these rows, or all, with their recorded figures and costs
         failing: run the forms that failed before this project, beside the rows that mend them
         seeds: seeds to run
-        seed: the first seed; 0, or 100 for frozen rows, repeats the record's own
+        seed: the first seed; the row's first_seed in imitate/reproduce/rows.toml, or else 0, repeats the record's own
         out: folder in which the runs are kept, also if they are interrupted: the same command goes on with them; by
             default they are removed
         json: print it as JSON

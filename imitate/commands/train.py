@@ -143,7 +143,7 @@ def _train(base: Experiment, line: CommandLine) -> int:
 def _check_audit(algorithm: str) -> None:
     if not find(algorithm).audit:
         able = ", ".join(name for name, each in ALGORITHMS.items() if each.audit)
-        raise InputError(f"--audit is for {able}, whose reward may leak; {algorithm} has none")
+        raise InputError(f"--audit is for {able}, which have controls; leave it out for {algorithm}")
 
 
 def _audit(out: Path, *, looks: bool) -> int:

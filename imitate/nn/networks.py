@@ -261,7 +261,7 @@ _NUMPY: dict[type[nn.Module], Callable[[Array], Array]] = {
 
 
 def numpy_forward(layers: nn.Sequential) -> Callable[[Array], Array] | None:
-    """The layers of a policy's MLP as a NumPy function (B, in) -> (B, out); None unless float32 on the CPU.
+    """The layers of a policy's MLP as a NumPy function (B, in) -> (B, out); None for other layers, and off the CPU.
 
     It shares memory with the parameters, so it computes what they do now, wherever an optimiser has moved them.
     """

@@ -26,8 +26,8 @@ class NumpyPolicy:
     A call takes a fraction of torch's time, since the overhead of its operations is larger than the arithmetic of a
     small network. It is a copy: training the policy further does not change it.
 
-    Raises InputError for what is no ActorPolicy, and for policies of pictures, Dict or MultiDiscrete observations,
-    whose networks are no plain layers.
+    Raises InputError for what is no ActorPolicy, and for policies of pictures and of Dict, MultiDiscrete or
+    MultiBinary observations, whose networks are no plain layers.
     """
 
     def __init__(self, policy: ActorPolicy) -> None:

@@ -41,7 +41,8 @@ def played(
 
 
 def paired(own: Mapping[int, float], others: Mapping[int, float], wanted: int) -> tuple[Array, Array] | None:
-    """Returns (P,) of both on the seeds that both played to the end; None if that is not half of the seeds `wanted`."""
+    """Returns (P,) of both on the seeds that both played to the end; None if these are fewer than three, or than half
+    of the seeds `wanted`."""
     both = [seed for seed in own if seed in others]
     if len(both) < max(LEAST_PAIRS, _LEAST_SHARE * wanted):
         return None

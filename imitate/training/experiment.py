@@ -186,7 +186,7 @@ class Experiment:
     def to_toml(self, folder: Path) -> str:
         """The settings other than the preset's, with paths from `folder`, for `read`. Seed and device are left out.
 
-        Raises InputError if one of them is null, or has a null in it.
+        Raises InputError if a setting is null, or has a null in it.
         """
         folder = folder.resolve()  # behind a link it has other parents than its name says
         run = dataclasses.asdict(self._with_paths(Path(), lambda name: os.path.relpath(name, folder)))

@@ -267,7 +267,7 @@ def with_store(
     Labels that a killed run stored after its checkpoint are asked for again, so that the run repeats byte for byte.
     If the expert may not answer the same again (a person, a user's own code), they are kept.
 
-    Raises InputError if the folder holds the labels of another environment.
+    Raises InputError if the folder holds labels with other spaces.
     """
     if "store" not in find(experiment.algorithm).needs:
         return inputs

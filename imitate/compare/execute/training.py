@@ -90,7 +90,7 @@ def expert_of(comparison: Comparison) -> Expert:
 
 
 def stored_policy(comparison: Comparison, folder: Path) -> Policy:
-    """Load the policy that `Training.save` wrote, or the last policy in a run's folder."""
+    """Load the policy that `Training.save` wrote, or the one that the run in a folder hands over."""
     folder = folder / "policy" if (folder / "policy").is_dir() else folder
     if (folder / "expert.json").is_file():
         return load_expert(folder, env_id=comparison.env_id, env_kwargs=comparison.env_kwargs)

@@ -30,7 +30,7 @@ _ROLLOUTS = 0.5
 """The same for PPO and whatever else learns from rollouts alone."""
 _CLONE = 2.0
 """Minutes of a learner that takes no steps."""
-_ON_DQN = ("gaifo", "sqil", "iq")
+_ON_DQN = ("sqil", "iq")
 """With discrete actions they learn as DQN does, with continuous ones as SAC."""
 _PICTURES, _SB3 = 10.0, 2.0
 """How many times as long it takes with pictures, and in Stable-Baselines3."""

@@ -160,7 +160,7 @@ class Teachers:
         return labels
 
     def known(self, rollout: Rollout, turns: Array) -> tuple[Array, Array]:
-        """None: a label is known once every expert was asked."""
+        """No label is known, since not every expert was asked."""
         return rollout.actions, np.zeros_like(turns)
 
     def fit(self, rng: np.random.Generator, updates: int = _UPDATES, held_out: int = 0) -> dict[str, float]:
