@@ -124,7 +124,12 @@ def check(
     source = _loaded(spec, env, env_kwargs, vecnormalize)
     if source.runnable:
         source.measure(remeasure=remeasure)
-    if source.oracle is None or not source.runnable:
+    elif source.oracle is not None:
+        raise InputError(
+            f"{source.env_id} can't be run here, so the critic of {source.source} can't be checked: install it, or "
+            "name one with the same spaces by --env"
+        )
+    if source.oracle is None:
         verdict = "no critic to check: AggreVaTeD learns one by fitted Q evaluation"
         print_facts({"expert": source.source, "oracle": "fqe", "verdict": verdict}, as_json=json)
         return 0

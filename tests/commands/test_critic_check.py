@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import pytest
 from gymnasium.envs.classic_control import PendulumEnv
+from typed import refused
 
+import imitate.experts
 from imitate.cli import main
 
 
@@ -48,3 +52,15 @@ def test_a_critic_is_not_checked_on_hardware(tmp_path: Path, monkeypatch: pytest
         assert sum(begun) >= 400 + 4 * 50, "two runs and a check; the expert's return may be in the cache"
     finally:
         gym.registry.pop("Counted-v0")
+
+
+def test_a_critic_without_its_environment_is_not_denied(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Pendulum's SAC has a critic, wherever it is; without the environment nothing can be checked."""
+    shutil.copytree(Path(imitate.experts.__file__).parent / "bundled" / "Pendulum-v1", tmp_path / "sac")
+    described = json.loads((tmp_path / "sac" / "expert.json").read_text())
+    (tmp_path / "sac" / "expert.json").write_text(json.dumps(described | {"env_id": "Elsewhere-v0"}))
+    said = refused(capsys, "expert", "check", str(tmp_path / "sac"))
+    assert "Elsewhere-v0 can't be run here" in said
+    assert "--env" in said
