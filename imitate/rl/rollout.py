@@ -271,6 +271,8 @@ def whole_episodes(
     The seeds fix which episodes are played, so short episodes are not over-represented. After `limit` steps in total,
     unfinished episodes are cut (`truncated`) and no others begin. `count` hears how many steps each row takes, as it is
     taken: an environment may fail later.
+
+    Raises InputError if the limit is less than one step of each environment that plays.
     """
     rows, running, end_obs = [], [], []
     most: float = math.inf if limit is None else limit

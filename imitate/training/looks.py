@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 _EPISODES = 5
 _POINTS = 10
 _SHARE = 0.25
-"""The looks on the way take at most this share of the budget's steps; otherwise there are fewer episodes, or none."""
+"""The looks on the way take at most about this share of the budget; otherwise there are fewer episodes, or none."""
 _MOST_STEPS = 50_000
 
 
