@@ -24,6 +24,7 @@ __all__ = ["doctor"]
 
 _MODULES = {"opencv-python-headless": "cv2", "pyyaml": "yaml"}
 """Modules of packages that have another name."""
+_REINSTALL = "pip install --force-reinstall -c constraints.txt -e ."
 
 
 class _Missing(Exception):
@@ -43,16 +44,16 @@ class Finding:
 @command
 def doctor(json: bool = False) -> int:
     """Say what works here, what is missing, and which command brings it. The status is 1 if something required is
-    broken. Commands of pip are for the folder of the clone.
+    broken or missing. Commands of pip are for the folder of the clone.
     """
     findings = [_looked(name, probe) for name, probe in PROBES.items()]
     print_json([asdict(each) for each in findings]) if json else _print_table(findings)
-    return int(any(each.state == "broken" and each.name in REQUIRED for each in findings))
+    return int(any(each.state != "ok" and each.name in REQUIRED for each in findings))
 
 
 def _looked(name: str, probe: Callable[[], str]) -> Finding:
     """The finding of one probe, whatever it raises."""
-    remedy = REMEDIES.get(name, "")
+    remedy = REMEDIES.get(name, _REINSTALL if name in REQUIRED else "")
     try:
         return Finding(name, "ok", probe())
     except _Missing as error:
@@ -60,8 +61,6 @@ def _looked(name: str, probe: Callable[[], str]) -> Finding:
     except metadata.PackageNotFoundError:
         return Finding(name, "missing", "not installed", remedy)
     except Exception as error:  # a foreign package may raise anything
-        if name in REQUIRED:
-            remedy = "pip install --force-reinstall -c constraints.txt -e ."
         return Finding(name, "broken", f"{type(error).__name__}: {one_line(error)}", remedy)
 
 

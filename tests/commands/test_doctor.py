@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from imitate.cli import main
+from imitate.commands import doctor
 
 EXTRAS = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))["project"][
     "optional-dependencies"
@@ -87,3 +88,16 @@ def test_a_broken_package_is_one_line_and_the_others_are_still_looked_at(tmp_pat
             "text": "",
             "remedy": 'pip install -c constraints.txt -e ".[mujoco]"',
         }
+
+
+def test_a_checkout_that_was_never_installed_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def requires(name: str) -> list[str]:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "requires", requires)
+    monkeypatch.setattr(doctor, "PROBES", {"imitate": doctor.PROBES["imitate"]})
+    assert main(["doctor", "--json"]) == 1
+    found = findings(capsys.readouterr().out)["imitate"]
+    assert (found["state"], found["remedy"].split()[:2]) == ("missing", ["pip", "install"])
