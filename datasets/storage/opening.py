@@ -123,7 +123,8 @@ def read_table(file: h5py.File) -> Array:
         table: Array = dataset[:count]
         unwritten = np.flatnonzero(table["length"] == 0)
         table = table[: unwritten[0]] if len(unwritten) else table
-        stored = ("actions", "rewards", *(["states"] if file.attrs.get("state_size", 0) else []))
+        stored = [name for name in ("actions", "rewards", "expert_actions") if name in file]
+        stored += ["states"] if file.attrs.get("state_size", 0) else []
         steps, rows = min(len(file[name]) for name in stored), len(file["obs"])
         stack = int(file.attrs["frame_stack"])
         lengths = table["length"]

@@ -112,6 +112,17 @@ def test_inconsistent_table(tmp_path: Path, field: str, value: float) -> None:
     one_line(error)
 
 
+@pytest.mark.parametrize("rows", [1, 3])
+def test_labels_of_some_steps_are_not_those_of_all(tmp_path: Path, rows: int) -> None:
+    path = tmp_path / "demos.h5"
+    with DemoWriter(path, INFO, expert_actions=True) as writer:
+        writer.append(trajectory(5))
+    with h5py.File(path, "r+") as file:
+        file["expert_actions"].resize(rows, axis=0)
+    with pytest.raises(InputError, match="more steps than are stored"):
+        DemoReader(path)
+
+
 def test_a_chunk_beyond_the_end_is_refused_when_it_is_read(tmp_path: Path) -> None:
     """HDF5's old format has no checksums: the place of a chunk is changed to where the file has no data."""
     with DemoWriter(tmp_path / "new.h5", INFO) as writer:
