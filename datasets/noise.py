@@ -121,7 +121,8 @@ def _root(text: str, action_space: gym.Space[Any]) -> Array:
     shape = 2 * (action_space.shape or ())
     try:
         covariance = np.array(json.loads(text), np.float64)
-        if covariance.shape != shape or not np.allclose(covariance, covariance.T):  # NaN is close to nothing
+        is_matrix = covariance.shape == shape and np.isfinite(covariance).all()
+        if not is_matrix or not np.allclose(covariance, covariance.T):
             raise ValueError
         values, vectors = np.linalg.eigh(covariance)
     except (ValueError, TypeError, RecursionError, np.linalg.LinAlgError):
