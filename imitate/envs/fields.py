@@ -92,8 +92,8 @@ def leaves(space: Fields, at: int = 0) -> Iterator[tuple[str, Space, int]]:
 def part_of(rows: Array, name: str) -> Array:
     """The part of rows (N,) with a name as in `leaves`, (N, *shape); a view."""
     while rows.dtype.names and name not in rows.dtype.names:
-        first, _, name = name.partition("/")
-        rows = rows[first]
+        first = max((each for each in rows.dtype.names if name.startswith(f"{each}/")), key=len)
+        rows, name = rows[first], name[len(first) + 1 :]
     return rows[name]
 
 

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from structured import Knower, Told
 
 from imitate.envs import make_vec
-from imitate.envs.fields import Fields, as_dict, as_fields, in_rows, leaves
+from imitate.envs.fields import Fields, as_dict, as_fields, in_rows, leaves, part_of
 from imitate.envs.make import make_env
 from imitate.envs.numbers import all_finite
 from imitate.envs.spaces import check_plain, check_supported, space_from_json, space_to_json, values_of
@@ -35,6 +35,14 @@ def test_a_row_has_a_field_for_each_part_sorted_by_name() -> None:
     assert space.dtype.itemsize == 28
     assert space == NESTED
     assert pickle.loads(pickle.dumps(space)).dtype == space.dtype
+
+
+def test_parts_are_found_by_name_although_a_dicts_name_has_a_slash() -> None:
+    space = Fields({"arm/left": spaces.Dict(wrist=BOX), "arm": spaces.Dict(base=BOX)})
+    rows = np.zeros(1, space.dtype)
+    rows["arm/left"]["wrist"] = [[1, 2]]
+    found = {name: part_of(rows, name).tolist() for name, *_ in leaves(space)}
+    assert found == {"arm/base": [[0, 0]], "arm/left/wrist": [[1, 2]]}
 
 
 def test_rows_and_dicts_are_each_others_inverse() -> None:
