@@ -59,7 +59,7 @@ def _save(
     episodes = iter(episodes)
     first = list(islice(episodes, 1))
     if not first:
-        raise InputError(f"no episodes are left for {out}: choose wider bounds")
+        raise InputError(f"no episodes are left for {out}: choose wider bounds, or other files")
     try:
         with (
             atomic(out, new=True) as temporary,
@@ -93,6 +93,8 @@ def split(
 ) -> None:
     """Split whole episodes at random into two files; a share `holdout` of them, at least one, goes to the second."""
     check_seed(seed)
+    if holdout == 0:
+        raise InputError("holdout must be above 0, got 0: the second file would be empty")
     if Path(train).resolve() == Path(held_out).resolve():
         raise InputError(f"{train} can't be both parts: name two files")
     with DemoReader(sources) as reader:
