@@ -49,8 +49,8 @@ def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
         shape = part.shape or ()
         if info.frame_stack > 1 or (len(shape) > 1 and not is_picture(part)):
             raise InputError(
-                f"LeRobot's pictures are (H, W, 3) of uint8 with even sides, these observations are {shape} of "
-                f"{part.dtype}: record single frames in colour, or use another format"
+                f"LeRobot's pictures are (H, W, 3) of uint8, these observations are {shape} of {part.dtype}: record "
+                "single frames in colour, or use another format"
             )
     if info.fps % 1:
         raise InputError(f"LeRobot's frames a second are whole, these are {info.fps}: say another --fps")

@@ -25,7 +25,7 @@ class Selection:
 
     def __init__(self, space: Space, keys: Sequence[str]) -> None:
         if not isinstance(space, Fields):
-            raise InputError(f"the observations have no keys, they are {space}: leave --obs-keys out")
+            raise InputError(f"the observations have no keys, they are {space}: leave obs_keys out")
         for name in keys:
             if name not in space.spaces:
                 raise InputError(f"no observation {name!r}; there are {', '.join(space)}")
