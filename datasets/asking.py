@@ -34,10 +34,11 @@ def asking(policy: Askable, space: Space, *, deterministic: bool = True, who: st
 
     A policy that was trained for wider bounds than the space's is clipped to these.
 
-    Raises InputError, here or when first asked, if the policy has spaces and they are not of the same `kind` as the
-    environment's. The function raises a `Fault` if the policy raises anything except KeyboardInterrupt, or if its
-    answer is not N actions of the space: another shape, NaN, a fraction instead of a discrete action, or an action
-    outside the space. None of them reaches an environment.
+    Raises InputError if the policy's action space is not of the same `kind`. The function raises it too if the policy
+    fails and its observations have another shape than those given, and passes the policy's own InputError on. It raises
+    a `Fault` if the policy raises anything else except KeyboardInterrupt, or if its answer is not N actions of the
+    space: another shape, NaN, a fraction instead of a discrete action, or an action outside the space. None of them
+    reaches an environment.
     """
     source = getattr(policy, "source", "")
     who = f"the expert {source}" if source else who

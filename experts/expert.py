@@ -110,7 +110,8 @@ class Expert:
         episode_start: Any = None,  # noqa: ARG002
         deterministic: bool = True,
     ) -> tuple[Array, Any]:
-        """`act` with Stable-Baselines3's signature; `state` is returned as it is, since no expert is recurrent."""
+        """`act` with Stable-Baselines3's arguments, deterministic by default; `state` is returned as it is, since no
+        expert is recurrent."""
         return self.act(obs, deterministic=deterministic), state
 
     def seed(self, seed: int) -> None:

@@ -215,7 +215,7 @@ def _as_target(info: DemoInfo, name: str, actions: bool) -> DemoInfo:
 
 
 def _target_name(format: str | None, out: Path) -> str:
-    """The format to write. Raises InputError for an unknown one, or if neither `name` nor the suffix of `out` gives
+    """The format to write. Raises InputError for an unknown one, or if neither `format` nor the suffix of `out` gives
     it."""
     name = format or _SUFFIXES.get(out.suffix)
     if name is None:

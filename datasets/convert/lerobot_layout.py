@@ -40,7 +40,7 @@ def numbered(chunk: int, file: int, suffix: str) -> str:
 
 
 def is_picture(space: Space) -> bool:
-    """True for (H, W, 3) of uint8, which become a video."""
+    """True for (H, W, 3) of uint8, which become videos or images."""
     shape = space.shape or ()
     return isinstance(space, spaces.Box) and len(shape) == 3 and shape[2] == 3 and space.dtype == "uint8"
 

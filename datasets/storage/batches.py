@@ -145,8 +145,8 @@ class Steps:
 
 
 class Shuffler:
-    """Epochs over a file's steps. If they fit the memory limit, they are read once and kept, and appended episodes are
-    added. Otherwise every epoch streams them from the file."""
+    """Epochs over a file's steps. If they fit half of the memory limit, they are read once and kept, and appended
+    episodes are added. Otherwise every epoch streams them from the file."""
 
     def __init__(self, columns: Mapping[str, Column], frame_stack: int) -> None:
         self._columns = columns
@@ -244,7 +244,8 @@ class Shuffler:
 def load_transitions(
     columns: Mapping[str, Column], frame_stack: int, table: Array, episodes: Array, memory_limit: int
 ) -> Transitions:
-    """The steps of `episodes`, in order. Raises InputError if they take more than `memory_limit` bytes."""
+    """The steps of `episodes`, in order. Raises InputError if they take more than `memory_limit` bytes, or there are
+    none."""
     steps = Steps(columns, frame_stack)
     count, rows = _counts(table, episodes, frame_stack)
     copied = 0 if len(episodes) == 1 else count * steps.field_bytes("obs") * (1 if frame_stack == 1 else 2)

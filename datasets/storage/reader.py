@@ -335,9 +335,9 @@ class DemoReader:
     def transitions(
         self, episodes: Sequence[int] | Array | None = None, *, memory_limit: int = 1 << 30
     ) -> Transitions:
-        """All steps of some episodes (default: all) as tensors; `obs` is not copied after reading.
+        """All steps of some episodes (default: all) as tensors; single frames of `obs` are not copied after reading.
 
-        Raises InputError if they take more than `memory_limit` bytes.
+        Raises InputError if they take more than `memory_limit` bytes, or there are none.
         """
         selected = self.chosen(episodes)
         return load_transitions(self._learned, self.info.frame_stack, self.table, selected, memory_limit)

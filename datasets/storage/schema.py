@@ -241,11 +241,11 @@ def _check_kwargs(text: str) -> None:
 
 
 def common_info(infos: Sequence[tuple[str, DemoInfo]]) -> DemoInfo:
-    """Merges the metadata of several files, given as (path, info). Experts and kinds of noise are listed; other fields
-    are left empty if they differ.
+    """Merges the metadata of several files, given as (path, info). Experts, kinds of noise and commands are listed; the
+    compression is the first one's; other fields are left empty if they differ.
 
-    Raises InputError unless all have the same environment (apart from a `module:` before its name), keywords, spaces
-    and frame stack.
+    Raises InputError unless all have the same environment (apart from a `module:` before its name), keywords, spaces,
+    frame stack and `state_size`, and all or none have actions.
     """
     first_path, first = infos[0]
     for path, info in infos[1:]:

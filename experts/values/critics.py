@@ -109,9 +109,10 @@ class CriticOracle(nn.Module):
 
 
 class PolicyOracle(nn.Module):
-    """The critics that SAC and TQC store with their policy. Values include the entropy bonus of future steps.
+    """The critics that our learners of continuous actions store with their policy, such as SAC, TQC and TD3.
 
-    `q` is the minimum over SAC's critics, and the mean over TQC's critics and quantiles.
+    `q` is the mean over critics and quantiles if these are distributional (TQC, Guided), otherwise the minimum over
+    critics. Values of learners with an entropy bonus (SAC, TQC, Guided) include that of future steps.
     """
 
     greedy = False

@@ -27,10 +27,10 @@ _WANTED = {"reward": "a real number", "terminated": "True or False", "truncated"
 class Answering:
     """An environment whose answers have the right form.
 
-    Each call raises a `Fault` with the episode's seed if the environment raises anything except KeyboardInterrupt, or
-    if it returns a tuple of another form, a reward that is not a number, a flag that is not boolean, an observation
-    whose shape is not its space's or that has floats instead of whole numbers, or NaN and infinity. Other values are
-    checked only of Discrete observations.
+    Each call raises a `Fault` with the episode's seed if the environment raises anything except KeyboardInterrupt and
+    InputError, or if it returns a tuple of another form, a reward that is not a number, a flag that is not boolean, an
+    observation whose shape is not its space's or that has floats instead of whole numbers, or NaN and infinity. Other
+    values are checked only of Discrete observations.
 
     env   the environment itself, for callers that use its `step` and then `check` or `blame`
     """

@@ -39,7 +39,8 @@ class Fields(spaces.Dict):
     N observations have the shape (N,), and their field `obs["goal"]` has (N, *goal_shape), as in a dict of batches.
     Fields are sorted by name; parts are Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these.
 
-    Raises InputError for other parts, and for names that are not text, are empty or hold NUL.
+    Raises InputError for other parts, for more than 256 or Dicts more than 8 deep, and for names that are not text, are
+    empty or hold NUL.
     """
 
     dtype: np.dtype[Any]
@@ -117,7 +118,8 @@ def in_rows(space: Space, obs: Any, lead: tuple[int, ...] = ()) -> Any:
     """Convert Gymnasium's observations (*lead, ...): dicts and tuples to rows (*lead,), others stay as they are. Parts
     that the space lacks are left out.
 
-    Raises a `Fault` for a missing part, one of another shape, and floats where the space has whole numbers (`misfit`).
+    Raises a `Fault` for a missing part, one of another shape, floats where the space has whole numbers (`misfit`), and
+    a number that a discrete part lacks.
     """
     if not isinstance(space, Fields) or isinstance(obs, np.ndarray | np.void):
         return obs

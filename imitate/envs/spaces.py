@@ -140,7 +140,7 @@ def check_plain(learner: str, observation_space: Space, action_space: Space) -> 
 
 
 def kind(space: Space) -> str:
-    """The space without its bounds and without the width of its numbers, such as "Box(4,) of floats".
+    """The space without its bounds and without the width of floats, such as "Box(4,) of floats".
 
     A policy fits an environment if the kinds of their spaces are equal: observations are converted, actions clipped.
     """

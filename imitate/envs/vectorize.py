@@ -36,8 +36,8 @@ def make_vec(
                    async: the same bytes, one process per environment; faster if a step takes milliseconds
                    envpool: C++, for gymnasium environments that EnvPool also has; needs the extra `envpool`
                    ale: C++, for Atari games
-                   auto: ale for Atari; else envpool if it is installed, has the environment and env_kwargs are
-                   empty; else gymnasium
+                   auto: ale for Atari, if it takes env_kwargs; envpool for other environments that it has, if it is
+                   installed and env_kwargs are empty; else gymnasium
     episodic_life  Atari on ale, for training: the loss of a life is `terminated`, and the game goes on
     clip_rewards   Atari on ale, for training: rewards are replaced by their sign
 

@@ -35,15 +35,15 @@ LINE = 3  # width of the line, in pixels of CartPole's own picture
 class PixelCartPole(gym.Env[Array, np.int64]):
     """CartPole-v1 seen by a camera: single grey frames (size, size) uint8, each action held for `frame_skip` steps.
 
-    The reward is 1 for each *physics* step, and an episode is truncated after 500 of these, so returns are
-    CartPole-v1's.
+    The reward is 1 for each *physics* step, and an episode is truncated after `physics_steps` of these: with 500, the
+    default, returns are CartPole-v1's.
 
     view    "cameras": the two cameras of this module
             "rendered": gymnasium's own picture of the whole track, 600 x 400, shrunk to (size, size)
     line    draw a black vertical line through the cart's middle into the rendered picture, from which the pole leans
 
-    Raises InputError for another view, a line without the rendered one, a size below 36, a frame_skip below 1 or
-    a fraction.
+    Raises InputError for another view, a line without the rendered one, a size below 36, and a frame_skip or
+    physics_steps below 1 or a fraction.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012
