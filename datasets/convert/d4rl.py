@@ -70,7 +70,7 @@ def read(path: Path, notes: Notes) -> Iterator[Recording]:
 
 
 def write(path: Path, info: DemoInfo, episodes: Iterable[Episode], labelled: bool) -> None:  # noqa: ARG001
-    """Write `next_observations` too, so that nothing is lost."""
+    """Write `next_observations` too, so that no observation is lost; of two flags, `terminals` is kept."""
     with hdf5.create_hdf5(path) as file:
         file.attrs["imitate"] = json.dumps(info_to_plain(info))
         for piece, last in chain.from_iterable(map(marked, episodes)):

@@ -82,10 +82,11 @@ def rewards_hits(env_kwargs: Mapping[str, Any] | None) -> bool:
 
 
 def preprocessed(env: gym.Env[Any, Any], skip: int, *, paddle_hits: bool) -> gym.Env[Any, Any]:
-    """The preprocessing of arXiv:1709.06009: frame skip 4, maximum of the last two, 84 x 84 grey, 4 frames stacked.
+    """The preprocessing of arXiv:1709.06009: each action is held for `skip` frames (4 there), maximum of the last two,
+    84 x 84 grey, 4 frames stacked.
 
-    In addition, FIRE begins every life. With a frame skip of 1 there is no maximum. With `paddle_hits` the reward is
-    that of `imitate.envs.paddle_hits`.
+    In addition, FIRE begins every life if the game has it. With a frame skip of 1 there is no maximum. With
+    `paddle_hits` the reward is that of `imitate.envs.paddle_hits`.
     """
     env = PaddleHits(env) if paddle_hits else env
     env = gym.wrappers.AtariPreprocessing(env, noop_max=NOOPS, frame_skip=skip, screen_size=SIZE)
