@@ -125,7 +125,7 @@ def _root(text: str, action_space: gym.Space[Any]) -> Array:
         if not is_matrix or not np.allclose(covariance, covariance.T):
             raise ValueError
         values, vectors = np.linalg.eigh(covariance)
-    except (ValueError, TypeError, RecursionError, np.linalg.LinAlgError):
+    except (ValueError, TypeError, OverflowError, RecursionError, np.linalg.LinAlgError):
         values = np.array([-1.0])
     if values.min() < -1e-6 * abs(values).max() or values.max() > 100:
         wanted = f"wanted a symmetric matrix {shape} with eigenvalues from 0 to 100"

@@ -270,7 +270,7 @@ class DemoReader:
         held_out = max(1, round(holdout * count)) if usual and holdout else 0
         if not usual or held_out >= count:
             raise InputError(
-                f"can't hold out {holdout} of {count} episodes: take less, 0 for none, or record more"
+                f"can't hold out {holdout} of {count} episodes: give a share from 0 to below 1, or record more"
             )
         if held_out and len(np.unique(episodes)) < count:
             twice = int(np.bincount(episodes).argmax())

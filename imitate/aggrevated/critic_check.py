@@ -164,8 +164,8 @@ def check_oracle(
     num_envs   at most so many environments are open at a time
     threshold  the gate's threshold
 
-    The return after a time limit is unknown and taken from the oracle itself. Steps from which it is discounted to more
-    than a half are left out, unless all are.
+    The return after a time limit is unknown and taken from the oracle itself. Steps for which its weight, gamma to the
+    power of the steps left, is more than a half are left out, unless all are.
 
     Raises InputError if episodes is less than 1, or probes or seed less than 0.
     """

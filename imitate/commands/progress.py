@@ -61,8 +61,8 @@ def chosen(run: Path) -> str:
 def progress_of(experiment: Experiment) -> Iterator[Progress]:
     """Progress on standard error: a bar on a terminal, otherwise lines, and a last line with the final metrics.
 
-    Lines come at every tenth of the budget, or for offline learners after 1, 2, 4, 8 ... iterations. The bar of an
-    offline learner shows the metric `progress`, its share of the work.
+    Lines come at every tenth of the budget, or for offline learners after 1, 2, 4, 8 ... iterations and after the
+    first one of a resumed run. The bar of an offline learner shows the metric `progress`, its share of the work.
     """
     offline, last = find(experiment.algorithm).offline, ""
     iterations, due = 0, 1 if offline else experiment.budget // 10

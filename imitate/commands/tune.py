@@ -37,8 +37,8 @@ class TuneArguments:
     trials: int = 50
     """how many runs, with those that an earlier call has made"""
     eval_every: int | None = None
-    """training steps between validations, by which trials are compared and stopped; by default a fifth of the budget,
-    and once at the end for an offline learner"""
+    """training steps between validations, by which trials are compared and stopped; by default a fifth of the budget.
+    An offline learner is validated once, at its end"""
     eval_episodes: Annotated[int | None, Rare] = None
     """episodes in a validation; by default the preset's number, but at most 5"""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -92,10 +93,14 @@ def leaves(space: Fields, at: int = 0) -> Iterator[tuple[str, Space, int]]:
 
 def part_of(rows: Array, name: str) -> Array:
     """The part of rows (N,) with a name as in `leaves`, (N, *shape); a view."""
-    while rows.dtype.names and name not in rows.dtype.names:
-        first = max((each for each in rows.dtype.names if name.startswith(f"{each}/")), key=len)
-        rows, name = rows[first], name[len(first) + 1 :]
-    return rows[name]
+    names = rows.dtype.names or ()
+    if name in names:
+        return rows[name]
+    for each in names:
+        if name.startswith(f"{each}/"):
+            with suppress(KeyError):  # a name may hold a slash, so that another one begins alike
+                return part_of(rows[each], name[len(each) + 1 :])
+    raise KeyError(name)
 
 
 def from_parts(space: Fields, parts: Mapping[str, Array], count: int) -> Array:

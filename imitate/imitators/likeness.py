@@ -74,8 +74,8 @@ class Likeness:
             if not isinstance(space, spaces.Discrete) and len(space.shape or (0, 0)) != 1:
                 raise InputError(
                     f"the distance from demonstrations is for vectors and numbers, got {space}: "
-                    "add --eval-every 0, which keeps the last policy, or --validate-by return; in a comparison leave "
-                    "out --keep-closest"
+                    "add --eval-every 0, which keeps the last policy, or --validate-by return; in a comparison give "
+                    "--keep-closest False"
                 )
         table = demos.table if episodes is None else demos.table[episodes]
         if pairs is not None:

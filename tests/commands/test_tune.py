@@ -316,7 +316,7 @@ def test_help_has_the_searchs_own_seeds_and_validations(capsys: pytest.CaptureFi
     with pytest.raises(SystemExit):
         main(["tune", "ppo", "--env", "LunarLander-v3", "--help"])
     said = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert "by default a fifth of the budget, and once at the end for an offline learner" in said
+    assert "by default a fifth of the budget. An offline learner is validated once, at its end" in said
     assert "--seed" not in said
 
 

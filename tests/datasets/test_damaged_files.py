@@ -112,14 +112,15 @@ def test_inconsistent_table(tmp_path: Path, field: str, value: float) -> None:
     one_line(error)
 
 
-@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("rows", [1, 8])
 def test_labels_of_some_steps_are_not_those_of_all(tmp_path: Path, rows: int) -> None:
     path = tmp_path / "demos.h5"
     with DemoWriter(path, INFO, expert_actions=True) as writer:
         writer.append(trajectory(5))
+        writer.append(trajectory(5))
     with h5py.File(path, "r+") as file:
         file["expert_actions"].resize(rows, axis=0)
-    with pytest.raises(InputError, match="more steps than are stored"):
+    with pytest.raises(InputError, match=r"more steps than are stored|fewer are stored"):
         DemoReader(path)
 
 

@@ -92,6 +92,7 @@ def test_noise_of_a_learner_that_is_hardly_trained_is_a_warning(caplog: pytest.L
         "[[1, 0.9], [0, 1]]",
         "[[1, 0], [0, NaN]]",
         "[[Infinity, 0], [0, 1]]",
+        f"[[1{400 * '0'}, 0], [0, 1]]",
         "[1, 2]",
         "[[",
         "[[1e9, 0], [0, 1]]",

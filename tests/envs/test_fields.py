@@ -38,11 +38,11 @@ def test_a_row_has_a_field_for_each_part_sorted_by_name() -> None:
 
 
 def test_parts_are_found_by_name_although_a_dicts_name_has_a_slash() -> None:
-    space = Fields({"arm/left": spaces.Dict(wrist=BOX), "arm": spaces.Dict(base=BOX)})
+    space = Fields({"arm/left": spaces.Dict(wrist=BOX), "arm": spaces.Dict({"base": BOX, "left/tool": BOX})})
     rows = np.zeros(1, space.dtype)
     rows["arm/left"]["wrist"] = [[1, 2]]
     found = {name: part_of(rows, name).tolist() for name, *_ in leaves(space)}
-    assert found == {"arm/base": [[0, 0]], "arm/left/wrist": [[1, 2]]}
+    assert found == {"arm/base": [[0, 0]], "arm/left/tool": [[0, 0]], "arm/left/wrist": [[1, 2]]}
 
 
 def test_rows_and_dicts_are_each_others_inverse() -> None:

@@ -27,7 +27,7 @@ _MINUTES = {
 """Minutes of a core for 100,000 steps, rough: about the medians of the rows of `imitate reproduce` and of
 docs/few-demonstrations.md."""
 _ROLLOUTS = 0.5
-"""The same for PPO and whatever else learns from rollouts alone."""
+"""The same for PPO and whatever else learns from rollouts alone; learners of one's own, which may take longer, too."""
 _CLONE = 2.0
 """Minutes of a learner that takes no steps."""
 _ON_DQN = ("sqil", "iq")
