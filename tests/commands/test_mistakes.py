@@ -166,7 +166,7 @@ MISTAKES = {
         "a budget of 100 steps is too small for the demonstrations (1500): give at least --budget 1500",
     ),
     "file as a folder": ("train ppo --env CartPole-v1 --out demos.h5/x", "demos.h5/x"),
-    "file as a run": ("train ppo --env CartPole-v1 --init demos.h5 --out o", "is not a run"),
+    "file as a run": ("train ppo --env CartPole-v1 --init demos.h5 --out o", "demos.h5 has no policy"),
     "no folder": ("collect CartPole-v1:ppo --episodes 1 --out no/such.h5", "create it first"),
     "seed of a collection": (
         "collect CartPole-v1:ppo --episodes 1 --seed -1 --out o",
