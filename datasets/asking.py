@@ -34,11 +34,10 @@ def asking(policy: Askable, space: Space, *, deterministic: bool = True, who: st
 
     A policy that was trained for wider bounds than the space's is clipped to these.
 
-    Raises InputError if the policy's action space is not of the same `kind`. The function raises it too if the policy
-    fails and its observations have another shape than those given, and passes the policy's own InputError on. It raises
-    a `Fault` if the policy raises anything else except KeyboardInterrupt, or if its answer is not N actions of the
-    space: another shape, NaN, a fraction instead of a discrete action, or an action outside the space. None of them
-    reaches an environment.
+    Raises InputError if the policy's action space is not of the same `kind`. The function raises InputError if the
+    policy does, or if it fails on observations of a shape that is not its own. It raises a `Fault` if the policy raises
+    anything else except KeyboardInterrupt, or if its answer is not N actions of the space: another shape, NaN, a
+    fraction instead of a discrete action, or an action outside the space. None of them reaches an environment.
     """
     source = getattr(policy, "source", "")
     who = f"the expert {source}" if source else who

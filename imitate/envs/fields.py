@@ -98,7 +98,7 @@ def part_of(rows: Array, name: str) -> Array:
         return rows[name]
     for each in names:
         if name.startswith(f"{each}/"):
-            with suppress(KeyError):  # a name may hold a slash, so that another one begins alike
+            with suppress(KeyError):  # names may hold slashes, so another one may begin like this
                 return part_of(rows[each], name[len(each) + 1 :])
     raise KeyError(name)
 

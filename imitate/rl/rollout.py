@@ -154,8 +154,8 @@ class Sampler:
     """
 
     def __init__(self, envs: VecEnv, renew: Callable[[], None] | None = None) -> None:
-        """Call `restart` to begin the first episodes. `renew` begins new ones later, by calling it with another seed;
-        the default does nothing else."""
+        """Call `restart` to begin the first episodes. New ones begin later by `renew`, which calls `restart` with
+        another seed; the default does no more."""
         self.envs = envs
         self._renew = renew or (lambda: self.restart(draw_seed(self._seed)))
         self._stale = False

@@ -62,7 +62,7 @@ class Told:
 
 @pytest.fixture
 def rows(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The validations of a run so far. It is told of after two of them, again, and after a third."""
+    """The validations of a run so far: two of them, the same two again, and then a third."""
     found: list[Any] = []
 
     def execute(_run: Any, _folder: Path, *, progress: Any, **_: Any) -> bool:

@@ -27,13 +27,13 @@ _MINUTES = {
 """Minutes of a core for 100,000 steps, rough: about the medians of the rows of `imitate reproduce` and of
 docs/few-demonstrations.md."""
 _ROLLOUTS = 0.5
-"""The same for PPO and whatever else learns from rollouts alone; learners of one's own, which may take longer, too."""
+"""The same for learners from rollouts alone, such as PPO, and for learners of one's own, which may take longer."""
 _CLONE = 2.0
 """Minutes of a learner that takes no steps."""
 _ON_DQN = ("sqil", "iq")
-"""With discrete actions they learn as DQN does, with continuous ones as SAC."""
+"""Learners that are on DQN's core with discrete actions, and on SAC's with continuous ones."""
 _PICTURES, _SB3 = 10.0, 2.0
-"""How many times as long it takes with pictures, and in Stable-Baselines3."""
+"""Factors of the time: with pictures, and in Stable-Baselines3."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _minutes(name: str, budget: int, discrete: bool) -> float:
 
 
 def _spaces(part: Comparison) -> tuple[bool, bool]:
-    """Whether actions are discrete, and observations pictures; neither if the environment lacks its package."""
+    """True for discrete actions, and true for pictures; both False if the environment lacks its package."""
     try:
         with closing_env(make_env(part.env_id, part.env_kwargs)) as env:
             return not isinstance(env.action_space, Box), is_image(env.observation_space)
