@@ -93,8 +93,8 @@ def split(
 ) -> None:
     """Split whole episodes at random into two files; a share `holdout` of them, at least one, goes to the second."""
     check_seed(seed)
-    if holdout == 0:
-        raise InputError("holdout must be above 0, got 0: the second file would be empty")
+    if not 0 < holdout < 1:
+        raise InputError(f"holdout must be above 0 and below 1, got {holdout}: no file may be empty")
     if Path(train).resolve() == Path(held_out).resolve():
         raise InputError(f"{train} can't be both parts: name two files")
     with DemoReader(sources) as reader:

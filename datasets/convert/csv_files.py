@@ -143,7 +143,7 @@ def _texts(columns: Sequence[Array]) -> Iterator[list[str]]:
 
 
 def _lines(file: TextIO) -> Iterator[_Line]:
-    """The lines that are not blank. Fields are separated by commas, or as the first line's are."""
+    """The lines that are not blank. Fields are separated by commas, or as the first of them's are."""
     taken = 0
 
     def bounded() -> Iterator[str]:
@@ -154,10 +154,11 @@ def _lines(file: TextIO) -> Iterator[_Line]:
                 raise InputError(f"a line has more than {_LONGEST_LINE} characters")
             yield line
 
-    texts = bounded()
-    first = next(texts, "")
-    separator = next((each for each in ",;\t" if each in first), ",")
-    reader, names = csv.reader(chain([first], texts), delimiter=separator), None
+    texts, head = bounded(), [""]
+    while not head[-1].strip() and (text := next(texts, None)) is not None:
+        head.append(text)
+    separator = next((each for each in ",;\t" if each in head[-1]), ",")
+    reader, names = csv.reader(chain(head[1:], texts), delimiter=separator), None
     for fields in reader:
         taken = 0
         if not any(field.strip() for field in fields):

@@ -59,7 +59,7 @@ class GAIfO(DAC):
     @takes(GAIfOConfig)
     def __init__(self, config: GAIfOConfig, **handed: Any) -> None:
         super().__init__(config, **handed)
-        warn_of_noise(handed["demos"], "gaifo")
+        warn_of_noise(handed["demos"], "gaifo", "use bc or gail, which learn from actions")
         assert self.demos is not None
         frames, ends = self.demos.frames, np.flatnonzero(self.demos.terminated)
         # Formats without final observations repeat the last one: that change of 0 is not the expert's.

@@ -198,7 +198,7 @@ MISTAKES = {
         "data video unknown.h5 --out o.mp4 --episodes 0",
         "the actions of these demonstrations are unknown",
     ),
-    "not a share": ("data split demos.h5 --train o --held-out p --holdout nan", "can't hold out nan"),
+    "not a share": ("data split demos.h5 --train o --held-out p --holdout nan", "below 1, got nan"),
     "an option as a hyperparameter": (
         "expert train --algo ppo --env X --hyperparameters '{\"steps\": 1}' --out o",
         "steps is no hyperparameter: give it as an option of its own",

@@ -40,6 +40,7 @@ def refusal(tmp_path: Path, lines: list[str]) -> str:
         HEADER + "\n" + "\n".join(LINES) + "\n,,,\n",
         (HEADER + "\n".join(LINES)).replace(",", ";"),
         (HEADER + "\n".join(LINES)).replace(",", "\t"),
+        "\n\n" + (HEADER + "\n".join(LINES)).replace(",", ";"),
     ],
 )
 def test_blank_lines_and_other_separators_are_read(tmp_path: Path, text: str) -> None:

@@ -341,8 +341,9 @@ def test_a_split_writes_both_files_or_none(folder: Path) -> None:
         with pytest.raises(InputError):
             edit.split(folder / "a.h5", folder / "new", folder / held_out, holdout=0.34)
         assert not (folder / "new").exists()
-    with pytest.raises(InputError, match="holdout must be above 0, got 0"):
-        edit.split(folder / "a.h5", folder / "new", folder / "rest", holdout=0)
+    for nothing in (0, 1):
+        with pytest.raises(InputError, match=f"holdout must be above 0 and below 1, got {nothing}"):
+            edit.split(folder / "a.h5", folder / "new", folder / "rest", holdout=nothing)
 
 
 def test_a_negative_seed_is_refused(folder: Path) -> None:
