@@ -55,6 +55,8 @@ class ContinuousConfig:
     """Lower rewards count as this in training, as published solvers of Hardcore do with the -100 of a fall."""
     actor_every: int = 1
     """Gradient steps of the critics for each one of the policy."""
+    average: float = 0.0
+    """Decay of a moving average of the policy's weights, which is then handed over; 0: the weights themselves are."""
     hidden: tuple[int, ...] = (256, 256)
     """Widths of the hidden layers."""
 
@@ -64,7 +66,7 @@ class ContinuousConfig:
         check_range(self, 1, math.inf, *names, "learning_starts", "actor_every")
         check_range(self, 0, math.inf, "learning_rate")
         check_range(self, 0, MOST_UPDATES, "updates_per_step")
-        check_range(self, 0, 1, "gamma", "tau")
+        check_range(self, 0, 1, "gamma", "tau", "average")
         check_range(self, 0, 0.9, "dropout")
         check_range(self, -math.inf, math.inf, "least_reward")
         if not self.hidden:

@@ -23,11 +23,11 @@ from imitate.envs.spaces import Array, check_plain, uniform_actions
 from imitate.envs.vec import VecEnv
 from imitate.errors import InputError
 from imitate.nn.adam import Adam
-from imitate.nn.average import blend
+from imitate.nn.average import Average, blend
 from imitate.nn.graphed import Graphed
 from imitate.nn.networks import seeded
 from imitate.nn.policy import ActorPolicy
-from imitate.nn.stacked import CriticShape, Graded, stack_of
+from imitate.nn.stacked import CriticShape, Graded, Stack, stack_of
 from imitate.nn.state import load_parts, parts_state
 from imitate.rl.batches import Batch, means, replay_of
 from imitate.rl.off_policy import OffPolicy
@@ -168,12 +168,14 @@ class ActorCritic(OffPolicy):
                   are indices of it, by default all
     noises        draws (B, D) of a standard normal that a gradient step takes
     dimensions    D, of the actions
+    policy        what is handed over: the network that acts and learns, or the moving average of its weights
+    acting        that network, if `policy` is the average; they share the critics
 
     Raises InputError unless observations are vectors or numbers, and actions continuous.
     """
 
     config: ContinuousConfig
-    parts: ClassVar[tuple[str, ...]] = ("policy", "critics", "policy_net")
+    parts: ClassVar[tuple[str, ...]] = ("policy", "critics", "policy_net", "acting", "average")
     noises: ClassVar[int]
 
     def __init__(
@@ -218,6 +220,14 @@ class ActorCritic(OffPolicy):
             device=torch.device(device),
             least_reward=config.least_reward,
         )
+        self.acting: Stack | None = None
+        self.average: Average | None = None
+        if config.average:
+            self.acting = self.policy_net.stack
+            self.policy = copy.deepcopy(policy, {id(policy.critic): policy.critic})  # one critic for both
+            averaged = stack_of(self.policy)
+            assert averaged is not None
+            self.average = Average(averaged, self.acting, config.average)
         if demos is not None:
             if config.batch_size < 2:
                 raise InputError("half of a batch are demonstrations: batch_size must be at least 2, got 1")
@@ -244,8 +254,11 @@ class ActorCritic(OffPolicy):
         size = self.noises, len(batch["obs"]), self.dimensions
         noise = torch.randn(size, generator=self.generator, device=self.device)
         self.updates += 1
-        step = self._steps[self.updates % self.config.actor_every == 0]
-        return step(batch | {"noise": noise})
+        improves = self.updates % self.config.actor_every == 0
+        found = self._steps[improves](batch | {"noise": noise})
+        if improves and self.average is not None:
+            self.average.update()
+        return found
 
     @abstractmethod
     def _descend(self, batch: Batch, *, improves: bool) -> dict[str, Tensor]:

@@ -133,7 +133,7 @@ class SAC(ActorCritic):
     """
 
     config: SACConfig
-    parts: ClassVar[tuple[str, ...]] = ("policy", "critics", "policy_net", "temperature")
+    parts: ClassVar[tuple[str, ...]] = (*ActorCritic.parts, "temperature")
     noises = 2  # for the next actions, and for those that the policy improves
 
     @takes(SACConfig)

@@ -59,7 +59,7 @@ class TD3(ActorCritic):
     """TD3 on vector environments with continuous actions; `demos` fill half of each batch."""
 
     config: TD3Config
-    parts = ("policy", "critics", "policy_net", "target_policy")
+    parts = (*ActorCritic.parts, "target_policy")
     noises = 1  # for the next actions
 
     @takes(TD3Config)
