@@ -30,6 +30,7 @@ from imitate.envs.numbers import all_finite, misfit
 from imitate.envs.spaces import (
     Array,
     Space,
+    center_and_scale,
     check_plain,
     check_supported,
     space_from_json,
@@ -146,8 +147,8 @@ class LearnedReward(nn.Module):
         if isinstance(space, spaces.Discrete):
             return actions.long() - int(space.start)
         assert isinstance(space, spaces.Box)
-        center, scale = (torch.as_tensor(x) for x in (space.high + space.low, space.high - space.low))
-        return torch.where(scale > 0, (2 * actions - center) / scale, 0.0).clamp(-1.0, 1.0).float()
+        center, scale = map(torch.as_tensor, center_and_scale(space))
+        return torch.where(scale > 0, (actions - center) / scale, 0.0).clamp(-1.0, 1.0).float()
 
 
 def save_reward(folder: str | Path, reward: LearnedReward) -> None:

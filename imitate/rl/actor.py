@@ -82,4 +82,4 @@ class Actor:
     def from_unit(self, unit: Array) -> Array:
         """Actions (N, D) in [-1, 1] to the environment's."""
         actions: Array = self._center + self._scale * unit
-        return actions
+        return actions.astype(self.policy.action_space.dtype, copy=False)

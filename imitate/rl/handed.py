@@ -12,7 +12,7 @@ from gymnasium import spaces
 from imitate.datasets.storage.reader import DemoReader
 from imitate.datasets.storage.schema import DemoInfo
 from imitate.datasets.storage.writer import DemoWriter
-from imitate.envs.spaces import kind
+from imitate.envs.spaces import beyond, kind
 from imitate.envs.vec import VecEnv, check_envs
 from imitate.errors import InputError
 from imitate.nn.networks import check_device
@@ -86,3 +86,10 @@ def _check(name: str, given: Any, envs: VecEnv | None) -> None:
         has, needed = kind(getattr(owner, space)), kind(getattr(envs, f"single_{space}"))
         if has != needed:
             raise InputError(f"{name} of other environments: their {space} is {has}, that of envs {needed}")
+    if envs is not None:
+        theirs, ours = owner.action_space, envs.single_action_space
+        # A policy may keep to a part of the actions.
+        if beyond(theirs, ours) or (not isinstance(given, ActorPolicy) and beyond(ours, theirs)):
+            raise InputError(
+                f"{name} of other environments: their actions are in {theirs}, those of envs in {ours}"
+            )

@@ -125,6 +125,30 @@ def test_files_are_opened_and_of_the_environments_spaces(tmp_path: Path) -> None
             PPO(PPOConfig(), envs=envs, policy=other, seed=0)  # type: ignore[arg-type]
 
 
+class Half(gym.ActionWrapper[Any, Any, Any]):
+    """Pendulum with half the torque, whose actions are within [-1, 1]."""
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        super().__init__(env)
+        self.action_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def action(self, action: Any) -> Any:
+        return action
+
+
+def test_bounds_of_actions_are_those_of_the_environments(tmp_path: Path) -> None:
+    """Demonstrations from other bounds would be cloned to another scale. A policy may keep to a part of the actions."""
+    demos, pendulum = DemoReader(record(tmp_path, "Pendulum-v1")), make_env("Pendulum-v1")
+    half, whole = SyncVecEnv([lambda: Half(make_env("Pendulum-v1"))]), envs_of("Pendulum-v1")
+    refused = r"^{} of other environments: their actions are in Box\(-2.0, 2.0, .*\), those of envs in Box\(-1.0, 1.0,"
+    with pytest.raises(InputError, match=refused.format("demos")):
+        GAIL(GAILConfig(), envs=half, demos=demos, seed=0)
+    policies = [ActorPolicy(pendulum.observation_space, each.single_action_space) for each in (half, whole)]
+    with pytest.raises(InputError, match=refused.format("policy")):
+        PPO(PPOConfig(), envs=half, policy=policies[1], seed=0)
+    PPO(PPOConfig(), envs=whole, policy=policies[0], seed=0)
+
+
 FROM_ACTIONS = [
     name for name, each in ALGORITHMS.items() if "demos" in (*each.needs, *each.optional) and name != "gaifo"
 ]

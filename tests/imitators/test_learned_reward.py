@@ -73,6 +73,14 @@ def test_rewards_by_hand() -> None:
         linear()(obs[:, 0], actions, obs, ends)
 
 
+def test_a_range_of_actions_that_overflows_is_scaled() -> None:
+    """The difference of the bounds is beyond float32; actions of half and all of the upper one are 0.5 and 1."""
+    wide = spaces.Box(np.float32(-3e38), np.float32(3e38), (1,), np.float32)
+    obs, actions = np.zeros((2, 1), np.float32), np.float32([[1.5e38], [3e38]])
+    given = linear(action_space=space_to_json(wide))(obs, actions, obs, np.zeros(2, bool))
+    np.testing.assert_allclose(given, [2.0, 4.0], rtol=1e-6)
+
+
 def test_a_reward_that_is_made_leaves_torchs_generator_alone() -> None:
     before = torch.get_rng_state()
     linear()

@@ -63,6 +63,14 @@ def test_arrays_and_tensors_are_sampled_alike() -> None:
     assert sample_softmax(logits, torch.zeros(1, 3)).tolist() == [0]
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_actions_are_of_the_space_and_its_type(dtype: type[np.floating]) -> None:
+    space = spaces.Box(-0.3, 0.7, (2,), dtype)
+    actor = Actor(ActorPolicy(OBS, space, head="squashed", log_std_init=2.0))
+    actions, _ = actor.sample(np.zeros((500, 3), np.float32), np.random.default_rng(0))
+    assert all(space.contains(action) for action in actions)
+
+
 @pytest.mark.parametrize("head", ["clipped", "squashed"])
 def test_continuous_actions_are_the_policys(head: str) -> None:
     """Mean 0.5, deviation e^-1 in raw units; the environment's actions are from 0 to 10."""
