@@ -30,6 +30,8 @@ class DACConfig(SACConfig):
     """Share of the critics in each update of their target."""
     layer_norm: bool = True
     """Normalise the critics' hidden layers. Without it, the values of the expert's pairs ran away on HalfCheetah."""
+    average: float = 0.9997
+    """Decay of a moving average of the policy's weights, which is then handed over; 0: the weights themselves are."""
     reward: Literal["positive", "negative", "logit", "plus_one", "minus_one"] = "logit"
     """`positive` -log(1 - D), `negative` log D, `logit` log D - log(1 - D); controls: `plus_one`, `minus_one`."""
     absorbing: bool = True

@@ -10,7 +10,8 @@ penalty on the logit's gradient, and a bonus for the entropy of D.
 Departures. The absorbing state, which a terminated episode enters for ever, is no row of the replay with a flag that
 the networks see: its best logit and its worth follow from the shares of time spent in it, as `absorbing` derives. SAC
 is a later one, with a temperature; the paper's actor-critic is TD3. It also learns from the expert's half of a batch,
-unless `mix_demos` is off, and its critics normalise their layers, as those of RLPD do (arXiv:2302.02948).
+unless `mix_demos` is off, and its critics normalise their layers, as those of RLPD do (arXiv:2302.02948). The policy
+follows a reward that changes all the time, so the moving average of its weights is handed over.
 """
 
 from __future__ import annotations
