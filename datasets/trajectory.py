@@ -186,4 +186,8 @@ def tensors_of(values: Any) -> Any:
     parts = values if isinstance(values, Mapping) else as_dict(values)
     if isinstance(parts, Mapping):
         return {name: tensors_of(part) for name, part in parts.items()}
+    if any(stride % parts.itemsize for stride in parts.strides):
+        parts = (
+            parts.copy()
+        )  # torch refuses the stride that a single row keeps, of a record with parts of other sizes
     return tensor_of(np.require(parts, requirements=["C", "A", "W"]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -120,7 +121,8 @@ def carry(name: str, place: Path) -> None:
 
 def _bundled(spec: str) -> Path | None:
     folder = BUNDLED / spec.replace(":", "-").replace("/", "-")
-    return folder if (folder / "expert.json").is_file() else None
+    # A path that is too long for a name is no bundled expert's.
+    return folder if os.path.isfile(folder / "expert.json") else None  # noqa: PTH113
 
 
 def _found(spec: str) -> Found | None:

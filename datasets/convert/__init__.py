@@ -77,7 +77,7 @@ def format_of(path: Path) -> str:
     for name, format in FORMATS.items():
         if format.found(path):
             return name
-    if path.suffix == ".npz":
+    if path.suffix.lower() == ".npz":
         raise InputError(f"{path} is no .npz, or was cut short: restore it or make it again")
     raise InputError(f"{path} is none of the known formats: {', '.join(FORMATS)}")
 
@@ -217,7 +217,7 @@ def _as_target(info: DemoInfo, name: str, actions: bool) -> DemoInfo:
 def _target_name(format: str | None, out: Path) -> str:
     """The format to write. Raises InputError for an unknown one, or if neither `format` nor the suffix of `out` gives
     it."""
-    name = format or _SUFFIXES.get(out.suffix)
+    name = format or _SUFFIXES.get(out.suffix.lower())
     if name is None:
         raise InputError(f"the name {out} does not tell the format: say --format {', '.join(FORMATS)}")
     if name not in FORMATS:

@@ -145,7 +145,7 @@ def _header(file: IO[bytes], member: str) -> tuple[tuple[int, ...], np.dtype[Any
             f"{member} holds Python objects, which are never unpickled: wanted one array of numbers, with the rows of "
             "all episodes one after another"
         )
-    if dtype.kind not in "biuf":
+    if dtype.kind not in "biuf" or dtype.itemsize > 8:
         raise InputError(f"{member} holds {dtype}: wanted numbers")
     if fortran and len(shape) > 1:
         raise InputError(f"{member} is in Fortran order: save np.ascontiguousarray of it")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import chain, count, groupby, islice, takewhile
@@ -84,8 +85,8 @@ def read(path: Path, notes: Notes, columns: Sequence[str] = ()) -> Iterator[Reco
 
 def _files(path: Path) -> list[Path]:
     """The CSV itself, or those in a folder, by name."""
-    files = sorted(path.glob("*.csv")) if path.is_dir() else [path]
-    return [file for file in files if file.is_file() and file.suffix == ".csv"]
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    return [file for file in files if file.is_file() and file.suffix.lower() == ".csv"]
 
 
 def _opened(file: Path) -> TextIO:
@@ -303,7 +304,7 @@ def _is_finite(text: str) -> bool:
 
 def _taken(lines: Sequence[_Line], places: Sequence[int]) -> Array:
     """Actions (n, D); a single column of whole numbers holds discrete actions."""
-    if len(places) > 1 or not all(line[places[0]].lstrip("-").isdecimal() for line in lines):
+    if len(places) > 1 or not all(re.fullmatch(r"\s*[+-]*\d+\s*", line[places[0]]) for line in lines):
         return _numbers(lines, places)
     return np.array([_whole(line, places[0]) for line in lines], np.int64)[:, None]
 

@@ -20,11 +20,13 @@ from imitate.datasets.storage.layout import claim
 from imitate.datasets.storage.opening import check_storage
 from imitate.datasets.storage.schema import FORMAT
 from imitate.datasets.storage.superblock import SIGNATURE, SIZE, being_written
-from imitate.envs.spaces import Array
+from imitate.envs.fields import Fields, leaves
+from imitate.envs.spaces import Array, Space
 from imitate.errors import InputError
 
 __all__ = [
     "array",
+    "check_names",
     "create_hdf5",
     "dataset",
     "extend",
@@ -243,3 +245,13 @@ def _check_dataset(found: h5py.Dataset, name: str, size: int, *, zstd: bool) -> 
         # Their sizes are in the data, so the child reads them once to see that it can.
         for row in range(len(found)) if found.ndim else [()]:
             found[row]
+
+
+def check_names(space: Space) -> None:
+    """Raise InputError if a part of Dict observations has a name under which HDF5 stores nothing, or something else."""
+    names = [name for name, *_ in leaves(space)] if isinstance(space, Fields) else []
+    for name in names:
+        if {"", ".", ".."} & {*name.split("/")} or any(other.startswith(f"{name}/") for other in names):
+            raise InputError(
+                f"the part {name!r} of the observations has a name that HDF5 takes for another place: rename it"
+            )

@@ -96,7 +96,9 @@ def _spaces(metadata: Mapping[str, Any]) -> tuple[Space, Space]:
     return space_of(observations), action_space
 
 
-def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
+def losses(info: DemoInfo, labelled: bool, layout: str = "hdf5") -> list[str]:  # noqa: ARG001
+    if layout == "hdf5":
+        hdf5.check_names(info.observation_space)
     if is_installed(info.env_id):
         ours = '"imitate.' in env_spec(info)  # an entry point, such as that of FireFirst
         return ["recover_environment needs this package beside Minari"] if ours else []
@@ -284,5 +286,10 @@ def _json(metadata: Mapping[str, Any], name: str) -> dict[str, Any] | None:
 
 
 FORMAT = Format(found, read, write, losses, folder=True, dicts=True, read_options=("obs_keys",))
-ARROW = replace(FORMAT, found=lambda path: False, write=partial(write, layout="arrow"))  # noqa: ARG005
+ARROW = replace(
+    FORMAT,
+    found=lambda path: False,  # noqa: ARG005
+    losses=partial(losses, layout="arrow"),
+    write=partial(write, layout="arrow"),
+)
 """Writes the Arrow layout; `FORMAT` reads both."""

@@ -216,7 +216,8 @@ def _lossy(new: Array, array: Array, decimal: bool) -> bool:
 
 
 def wide(dtype: Any, shape: tuple[int, ...]) -> spaces.Box:
-    """The space of all arrays of this type and shape."""
+    """The space of all arrays of this type and shape, in this machine's byte order."""
+    dtype = dtype.newbyteorder("=")
     if dtype.kind == "f":
         return spaces.Box(-np.inf, np.inf, shape, dtype=dtype)
     if dtype.kind == "b":

@@ -98,6 +98,7 @@ def _action_space(actions: h5py.Dataset | None) -> spaces.Box:
 
 
 def losses(info: DemoInfo, labelled: bool) -> list[str]:  # noqa: ARG001
+    hdf5.check_names(info.observation_space)
     space = info.action_space
     if not isinstance(space, spaces.Box):
         raise InputError(f"robomimic's actions are continuous, these are {space}")

@@ -58,7 +58,7 @@ def paths_of(source: str | Path | Sequence[str | Path]) -> list[Path]:
     if path.is_dir():
         found = sorted(path.glob("*.h5"))
     elif not path.exists() and glob.has_magic(str(source)):
-        found = sorted(map(Path, glob.glob(str(source))))  # noqa: PTH207 (absolute patterns too)
+        found = sorted(map(Path, glob.glob(str(source), recursive=True)))  # noqa: PTH207 (absolute patterns too)
     else:
         return [path]
     if found:

@@ -125,7 +125,7 @@ def lost_power(path: Path) -> bool:
     This is also true if the writer was killed and the machine was later shut down properly, since nothing shows
     afterwards whether the file system was unmounted.
     """
-    if not savepoint_of(path).is_file():
+    if not (path.is_file() and savepoint_of(path).is_file()):
         return False
     _, facts = _read(path, names=())
     return facts.get("inode") == str(path.stat().st_ino) and _boot() not in (facts.get("boot"), "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -96,7 +97,8 @@ def _value(option: Option, called: str, words: Sequence[str]) -> Any:
         raise InputError(f"{called} lacks its value; {wanted}")
     if option.optional and [*words] == ["None"]:
         return None
-    if option.several and (listed := next((word for word in words if "," in word and "=" not in word), None)):
+    lists = (word for word in words if "," in word and "=" not in word and not os.path.exists(word))  # noqa: PTH110
+    if option.several and (listed := next(lists, None)):
         parts = " ".join(filter(None, re.split(r"[\s,]+", listed.strip("()[]"))))
         raise InputError(f"{called} {listed}: lists are written with spaces, so write {called} {parts}")
     try:

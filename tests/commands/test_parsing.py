@@ -114,6 +114,25 @@ def test_options_are_found_under_both_spellings() -> None:
     assert (seen["learning_rate"], seen["verbose"], seen["address"]) == (0.5, False, "a,b")
 
 
+def test_a_comma_may_be_part_of_a_files_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a,b.h5").touch()
+    assert main(["data", "merge", "a,b.h5", "missing,too.h5", "--out", "o.h5"]) == 2
+    taken: list[tuple[Path, ...]] = []
+
+    def many(files: tuple[Path, ...]) -> int:
+        """Take files.
+
+        Args:
+            files: these
+        """
+        taken.append(files)
+        return 0
+
+    assert run(many, ["--files", "a,b.h5", "c.h5"], "many") == 0
+    assert taken == [(Path("a,b.h5"), Path("c.h5"))]
+
+
 def help_of(capsys: pytest.CaptureFixture[str], option: str, *words: str) -> str:
     with pytest.raises(SystemExit) as ended:
         main([*words, option]) if words else run(command, [option], "do")

@@ -50,6 +50,18 @@ def test_every_run_has_a_line_with_its_state(tmp_path: Path) -> None:
     assert lines[-1].startswith("5 of 10 runs are done, 1 failed, about ")
 
 
+def test_a_run_whose_learner_has_no_return_yet_has_none(tmp_path: Path) -> None:
+    out = underway(tmp_path)
+    run = out / "runs" / "ppo-seed0-0123456789"
+    (run / "metrics.jsonl").write_text('{"budget_steps": 500, "train_return": NaN}\n')
+    (run / ".look.json.partial").touch()
+    os.utime(run / ".look.json.partial", (1_000, 1_000))
+    ppo = states(out)[5]
+    assert (ppo.steps, ppo.mean, ppo.share) == (500, None, None)
+    assert ppo.seconds < 1_000  # a file that is still being written may vanish, and does not count
+    assert "500 / 1,600" in table(states(out))[6]
+
+
 def test_the_remaining_time_weighs_learners_by_their_seconds_a_step() -> None:
     """A learner that takes ten times as long for a step counts as much more."""
     done = [State("quick-seed0", "quick", "done", 100, 100, seconds=6.0)]

@@ -277,3 +277,23 @@ def test_a_file_that_was_cut_off_names_its_repair(tmp_path: Path) -> None:
     path.with_name("a.h5.savepoint").write_bytes(beside)
     with pytest.raises(InputError, match=f"`imitate data repair {path}` restores"):
         DemoReader(path)
+
+
+def test_a_folder_has_its_files_whatever_the_case_of_their_suffix(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    for name in ("a.csv", "B.CSV"):
+        (folder / name).write_text(LOG)
+    convert(folder, tmp_path / "demos.h5", env_id="Valve-v0", columns=COLUMNS)
+    convert(folder / "B.CSV", tmp_path / "one.h5", env_id="Valve-v0", columns=COLUMNS)
+    for name, count in (("demos.h5", 2), ("one.h5", 1)):
+        with DemoReader(tmp_path / name) as reader:
+            assert len(reader) == count
+
+
+def test_numbers_that_no_tensor_holds_are_refused(tmp_path: Path) -> None:
+    np.savez(
+        tmp_path / "a.npz", obs=np.zeros((3, 2), np.longdouble), acts=np.zeros(2, np.int64), terminal=[True]
+    )
+    with pytest.raises(InputError, match="float128: wanted numbers"):
+        convert(tmp_path / "a.npz", tmp_path / "b.h5", env_id="Valve-v0")

@@ -126,3 +126,11 @@ def test_floats_keep_their_type_and_whole_numbers_become_floats(
     with DemoReader(tmp_path / "b.h5") as demos:
         assert demos.info.action_space == spaces.Box(-1.0, 1.0, (2,), np.dtype(wanted).type)
         assert demos[0].actions.dtype == wanted
+
+
+def test_big_endian_vectors_beside_pictures(tmp_path: Path) -> None:
+    rows = np.arange(6, dtype=">f4").reshape(3, 2)
+    source = robomimic(tmp_path / "a.hdf5", **{"obs/vec": rows, "next_obs/vec": rows})
+    convert(source, tmp_path / "b.h5", obs_keys=["camera", "vec"])
+    with DemoReader(tmp_path / "b.h5") as reader:
+        assert reader[0].obs["vec"].tolist() == [[0, 1], [2, 3], [4, 5], [4, 5]]

@@ -51,6 +51,14 @@ def test_blank_lines_and_other_separators_are_read(tmp_path: Path, text: str) ->
         ]
 
 
+def test_blanks_before_whole_numbers_leave_the_actions_discrete(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("obs_0,action,terminated\n1, 0, 0\n2, +1, 1\n")
+    convert(tmp_path / "log.csv", tmp_path / "demos.h5", env_id="Nowhere-v0")
+    with DemoReader(tmp_path / "demos.h5") as reader:
+        assert reader.info.action_space == spaces.Discrete(2)
+        assert reader[0].actions.tolist() == [0, 1]
+
+
 @pytest.mark.parametrize("text", ["err", "nan", "", "inf", "1,5"])
 def test_what_is_no_number_is_named_by_line_and_column(tmp_path: Path, text: str) -> None:
     said = refusal(tmp_path, [*LINES[:3], "", f'1,3.5,"{text}",0.75'])

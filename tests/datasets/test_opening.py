@@ -25,6 +25,7 @@ from imitate.cli import main
 from imitate.datasets import DemoReader, DemoWriter, InputError
 from imitate.datasets.storage import contain
 from imitate.datasets.storage.contain import contained
+from imitate.datasets.storage.opening import paths_of
 from imitate.envs.seeds import episode_seeds
 
 pytestmark = pytest.mark.forks
@@ -40,6 +41,14 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_pattern_may_go_through_all_folders_below(tmp_path: Path) -> None:
+    files = [tmp_path / "a.h5", tmp_path / "x" / "b.h5", tmp_path / "x" / "y" / "c.h5"]
+    for file in files:
+        file.parent.mkdir(exist_ok=True)
+        file.touch()
+    assert paths_of(str(tmp_path / "**" / "*.h5")) == files
+
+
 def test_garbage_of_the_parent_is_not_collected_in_the_child(monkeypatch: pytest.MonkeyPatch) -> None:
     """A decoder of the parent would wait there for its threads, which the child does not have."""
     monkeypatch.setattr(contain, "SECONDS", 1.0)

@@ -279,6 +279,14 @@ def test_resume_repairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert {file.name for file in tmp_path.iterdir()} == {"demos.h5", "boot"}
 
 
+def test_a_savepoint_whose_file_is_gone_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = cut(tmp_path, monkeypatch)
+    path.unlink()
+    with pytest.raises(InputError, match="no file of demonstrations at"):
+        DemoWriter.resume(path)
+    savepoint.go_on(path)
+
+
 @pytest.mark.parametrize("resume", [savepoint.go_on, lambda path: DemoWriter.resume(path).close()])
 def test_another_process_may_repair_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resume: Callable[[Path], None]

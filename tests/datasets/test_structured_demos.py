@@ -19,7 +19,7 @@ from imitate.datasets.convert import FORMATS, convert
 from imitate.datasets.noise import ActionNoise, dart
 from imitate.datasets.play import RandomPolicy
 from imitate.datasets.replay import replay
-from imitate.datasets.trajectory import parts_of, tensor_of
+from imitate.datasets.trajectory import parts_of, tensor_of, tensors_of
 from imitate.envs import make_vec
 from imitate.envs.fields import as_fields
 from imitate.nn.fields import fields_of
@@ -148,6 +148,34 @@ def test_tensors_of_rows_that_are_not_side_by_side() -> None:
     rows["b"] = np.arange(24).reshape(4, 3, 2)
     assert tensor_of(rows[:, 1]).shape == (4, 10)
     assert tensor_of(rows[:, 1])[:, 8:].tolist() == rows["b"][:, 1].tolist()
+
+
+def test_tensors_of_a_single_row_whose_size_is_no_multiple_of_a_parts() -> None:
+    """A row has 9 bytes, which torch takes for no stride of 4-byte numbers."""
+    rows = np.zeros(1, [("pos", np.float32, (2,)), ("touch", np.int8, (1,))])
+    rows["pos"], rows["touch"] = [0.5, 1.5], 1
+    assert {name: part.tolist() for name, part in tensors_of(rows).items()} == {
+        "pos": [[0.5, 1.5]],
+        "touch": [[1]],
+    }
+
+
+@pytest.mark.parametrize("names", [("/cam/pos", "x"), ("a/", "x"), (".", "x"), ("a", "a/b"), ("a//b", "x")])
+def test_names_that_hdf5_takes_for_other_places_are_refused(tmp_path: Path, names: tuple[str, ...]) -> None:
+    """LeRobot's and Arrow's columns may have them."""
+    space = spaces.Dict({name: spaces.Box(-1, 1, (2,)) for name in names})
+    with DemoWriter(tmp_path / "a.h5", DemoInfo("Own-v0", space, spaces.Box(-1, 1, (1,)))) as writer:
+        obs = {name: np.full((3, 2), place, np.float32) for place, name in enumerate(names)}
+        writer.append(Trajectory(obs, np.zeros((2, 1), np.float32), np.ones(2, np.float32), True, False))
+    for format in ("minari", "robomimic"):
+        with pytest.raises(InputError, match=f"the part '{names[0]}' of the observations has a name"):
+            convert(tmp_path / "a.h5", tmp_path / "out", format=format)
+        assert not (tmp_path / "out").exists()
+    for format in ("minari-arrow", "lerobot"):
+        convert(tmp_path / "a.h5", tmp_path / format, format=format)
+        convert(tmp_path / format, tmp_path / f"{format}.h5")
+        with DemoReader(tmp_path / f"{format}.h5") as reader:
+            assert len(reader[0]) == 2
 
 
 def test_files_are_merged_and_split_by_episode(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +25,7 @@ from imitate.errors import InputError
 from imitate.experts import known_experts, load_expert, save_expert
 from imitate.experts.load import expert_files
 from imitate.experts.placing import spaces_here
+from imitate.experts.sources import BUNDLED
 from imitate.nn.policy import ActorPolicy
 from imitate.nn.stored_policy import save_policy
 
@@ -244,6 +246,12 @@ def test_every_bundled_expert_opens(name: str) -> None:
     obs = np.zeros((2, *(expert.observation_space.shape or ())), np.float32)
     assert expert.runnable
     assert expert.action_space.contains(expert.act(obs)[0])
+
+
+def test_an_experts_folder_may_have_a_path_longer_than_any_name(tmp_path: Path) -> None:
+    deep = tmp_path.joinpath(*["a" * 60] * 5)
+    shutil.copytree(BUNDLED / "CartPole-v1-ppo", deep)
+    assert load_expert(deep).env_id == load_expert(str(deep)).env_id == CARTPOLE
 
 
 def test_a_run_is_an_expert(tmp_path: Path) -> None:

@@ -53,3 +53,12 @@ def test_an_attribute_that_numpy_can_not_hold_is_left_alone(tmp_path: Path) -> N
         h5py.h5a.create(file.id, b"made", h5py.h5t.UNIX_D32LE, h5py.h5s.create(h5py.h5s.SCALAR))
     with open_hdf5(tmp_path / "demo.hdf5") as file:
         assert file["actions"][0] == 1.0
+
+
+def test_half_a_surrogate_pair_is_refused(tmp_path: Path) -> None:
+    """No report could be written with it. A whole pair is a character."""
+    (tmp_path / "result.json").write_text(r'{"notes": "preset \uD800 x"}')
+    with pytest.raises(InputError, match=r"result.json can't be read: .* surrogates not allowed"):
+        read_json(tmp_path / "result.json", dict[str, str])
+    (tmp_path / "result.json").write_text(r'{"notes": "preset \ud83d\ude00"}')
+    assert read_json(tmp_path / "result.json", dict[str, str]) == {"notes": "preset \U0001f600"}

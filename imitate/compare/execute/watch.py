@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import shutil
 import sys
 import time
@@ -178,7 +179,8 @@ def _state(run: Path, error: Path) -> tuple[str, int, float | None]:
         return "failed", 0, None
     row = MetricsRow.last(run / "metrics.jsonl")
     if row is not None:
-        return "running", row.budget_steps, row.train_return
+        mean = row.train_return
+        return "running", row.budget_steps, mean if mean is not None and math.isfinite(mean) else None
     return "running" if run.is_dir() else "waiting", 0, None
 
 
@@ -192,7 +194,8 @@ def _ended(run: Path, _modified: int) -> tuple[int, float]:
 
 def _seconds(run: Path, *, ended: bool) -> float:
     """The time from a run's oldest file to its newest, or until now if it is running."""
-    times = [path.stat().st_mtime for path in run.glob("*") if path.is_file()]
+    # Files whose names begin with a dot are still being written, and may vanish.
+    times = [path.stat().st_mtime for path in run.glob("[!.]*") if path.is_file()]
     return (max(times) if ended else time.time()) - min(times) if times else 0.0
 
 
