@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -293,6 +294,23 @@ def test_the_sum_tree_draws_in_proportion() -> None:
     assert tree.highest == 3
 
 
+@pytest.mark.parametrize(
+    ("values", "place", "drawn"),
+    [
+        ([1, 1, 1, 1], 0.25, [0, 2]),  # 0.5 and 2.5 of a sum of 4
+        ([1, 1, 1, 1], 0.75, [1, 3]),  # 1.5 and 3.5
+        ([0, 2, 0, 2], 0.0, [1, 3]),  # 0 and 2: what ends there has no share of its own
+        ([2, 0, 2, 0], np.nextafter(1, 0), [0, 2]),  # the second one rounds to 4, the end of the sum
+    ],
+)
+def test_a_draw_falls_where_the_generator_says_and_never_on_a_value_of_0(
+    values: list[float], place: float, drawn: list[int]
+) -> None:
+    tree, generator = SumTree(4), SimpleNamespace(random=lambda size: np.full(size, place))
+    tree.set(np.arange(4), np.array(values, float))
+    assert tree.draw(2, generator)[0].tolist() == drawn  # type: ignore[arg-type]
+
+
 def test_steps_are_drawn_by_priority_and_new_ones_have_the_highest() -> None:
     replay = make(PrioritizedReplay, n_step=1)
     assert isinstance(replay, PrioritizedReplay)
@@ -308,6 +326,7 @@ def test_what_was_cleared_is_drawn_no_more() -> None:
     replay = make(PrioritizedReplay, n_step=1)
     assert isinstance(replay, PrioritizedReplay)
     replay.add(steps([1, 2, 4]))
+    replay.prioritize(np.flatnonzero(replay.acted), np.array([1.0, 3.0, 9.0]))
     replay.clear()
     replay.add(steps([8]))
     assert set(replay.sample(100, np.random.default_rng(0)).returns.tolist()) == {8.0}
