@@ -99,6 +99,24 @@ def test_single_steps_of_demonstrations_keep_their_successors(
     np.testing.assert_array_equal(samples.discounts == 0, terminated & (steps == 10))
 
 
+@pytest.mark.parametrize(("executed", "wanted"), [(False, {-1.0, 0.25}), (True, {0.5})])
+def test_the_chosen_demonstrations_give_what_is_to_be_imitated_or_what_was_executed(
+    tmp_path: Path, executed: bool, wanted: set[float]
+) -> None:
+    """Actions are in units of 2. The second episode executed 1, and its labels are 0.5 and -2."""
+    env, ends = make_env("ContinuousIdentity-v0"), {"terminated": False, "truncated": True}
+    info = DemoInfo("E-v0", env.observation_space, env.action_space)
+    obs, rewards = np.zeros((3, 1), np.float32), np.zeros(2, np.float32)
+    with DemoWriter(tmp_path / "demos.h5", info, expert_actions=True) as writer:
+        for taken, labels in (([[2], [2]], [[2], [2]]), ([[1], [1]], [[0.5], [-2]])):
+            given = np.float32(taken), rewards
+            writer.append(Trajectory(obs, *given, **ends, expert_actions=np.float32(labels)))
+    with DemoReader(tmp_path / "demos.h5") as demos:
+        replay = replay_of(demos, np.array([1]), Random().policy, gamma=GAMMA, executed=executed)
+    assert len(replay) == 2
+    assert set(replay.sample(50, np.random.default_rng(0)).actions[:, 0].tolist()) == wanted
+
+
 def test_a_batch_has_an_equal_share_of_each_replay() -> None:
     learner = Random()
     learner.demos = demonstration(learner)
