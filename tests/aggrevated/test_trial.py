@@ -99,6 +99,8 @@ def test_a_small_lead_without_falls_does_not_win() -> None:
     assert wins(faster, slower - 6)  # 4 %
     assert not wins(np.array([303.0, 304.0, 305.0]), np.array([304.0, 304.0, -100.0]))  # one fall
     assert wins(np.full(6, -100.0), np.full(6, -110.0))
+    assert not wins(np.full(6, -100.0), np.full(6, -102.0))  # 2 %
+    assert not wins(np.full(6, 103.05), np.full(6, 100.0))  # 3 % of the winner's are 3.09
 
 
 @pytest.mark.parametrize(
