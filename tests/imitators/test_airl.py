@@ -49,6 +49,13 @@ def test_its_logit_and_its_reward() -> None:
     torch.testing.assert_close(net.judge(obs, torch.zeros(2), next_obs, ends), torch.tensor([2.0, 2.0]))
 
 
+def test_its_reward_is_of_standardised_observations() -> None:
+    """3 and 7 have the mean 5 and the deviation 2, so 9 is 2 deviations above it: 2 * 2 + 1."""
+    net = by_hand()
+    net.encoder.observe(torch.tensor([[3.0], [7.0]]))
+    assert net.judge(torch.tensor([[9.0]])).item() == pytest.approx(5, rel=1e-4)
+
+
 def test_a_circle_pays_no_more_through_its_potential() -> None:
     """With gamma 1, what h adds on the way out is taken back on the way home."""
     net = by_hand(gamma=1.0)

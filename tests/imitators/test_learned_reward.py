@@ -33,17 +33,18 @@ NUMBER = spaces.Box(-1.0, 1.0, (1,), np.float32)
 FORCE = spaces.Box(-2.0, 2.0, (1,), np.float32)
 FEW = {"learning_starts": 4, "rounds_per_iteration": 3, "batch_size": 4, "hidden": (8,)}
 ROLLOUT = {"num_steps": 16}
+UNEVEN = {"hidden": (8, 4), "activation": "tanh"}
 LEARNERS: list[Any] = [
     ("gail", "Identity-v0", {"bc_updates": 2, "ppo": ROLLOUT}),
     ("gail", "ContinuousIdentity-v0", {"bc_updates": 2, "ppo": ROLLOUT, "spectral_norm": True}),
-    ("gail", "ContinuousIdentity-v0", {"bc_updates": 2, "ppo": ROLLOUT, "reward": "airl"}),
+    ("gail", "ContinuousIdentity-v0", {"bc_updates": 2, "ppo": ROLLOUT, "reward": "airl"} | UNEVEN),
     pytest.param("dac", "ContinuousIdentity-v0", FEW, marks=pytest.mark.slow),
     ("dac", "ContinuousIdentity-v0", FEW | {"spectral_norm": True, "reward": "negative"}),
     ("gaifo", "ContinuousIdentity-v0", FEW),
 ]
 
 
-def linear(slope: tuple[float, float] = (3.0, 4.0), **changed: Any) -> LearnedReward:
+def linear(slope: tuple[float, ...] = (3.0, 4.0), **changed: Any) -> LearnedReward:
     """GAIL's logit slope[0] s + slope[1] a without hidden layers, in which a is in [-1, 1]."""
     described = Description(
         Architecture("gail", (), "relu"), "logit", 0.0, 0.0, space_to_json(NUMBER), space_to_json(FORCE)
@@ -81,6 +82,23 @@ def test_a_range_of_actions_that_overflows_is_scaled() -> None:
     np.testing.assert_allclose(given, [2.0, 4.0], rtol=1e-6)
 
 
+def test_actions_count_from_the_first_of_their_space() -> None:
+    """Weights 4 and 5 of the actions 3 and 4."""
+    reward = linear((3.0, 4.0, 5.0), action_space=space_to_json(spaces.Discrete(2, start=3)))
+    obs, ends = np.float32([[0.5], [0.5]]), np.array([False, False])
+    assert reward(obs, np.array([3, 4]), obs, ends).tolist() == [1.5 + 4, 1.5 + 5]
+    with pytest.raises(InputError, match=r"holds 2, which is not in Discrete\(2, start=3\)"):
+        reward(obs, np.array([2, 3]), obs, ends)
+
+
+def test_an_action_with_equal_bounds_counts_as_0() -> None:
+    """1 of -2 to 2 is 0.5; the other one is always 1."""
+    force = spaces.Box(np.float32([-2, 1]), np.float32([2, 1]))
+    obs, ends = np.float32([[0.5]]), np.array([False])
+    reward = linear((3.0, 4.0, 5.0), action_space=space_to_json(force))
+    assert reward(obs, np.float32([[1, 1]]), obs, ends).tolist() == [1.5 + 4 * 0.5]
+
+
 def test_a_reward_that_is_made_leaves_torchs_generator_alone() -> None:
     before = torch.get_rng_state()
     linear()
@@ -107,6 +125,7 @@ def test_what_is_no_step_is_one_line() -> None:
         ((obs, actions, np.full((2, 1), np.inf), ends), "NaN or infinite"),
         ((obs[0], actions[0], following[0], ends[0]), "give a single step as a batch of 1"),
         ((obs, [["a"], ["b"]], following, ends), "real numbers, got <U1: cast it to float32"),
+        ((obs, actions[:1], following, ends), r"of 2 steps takes arrays of shape \(2, 1\), got \(1, 1\)"),
         ((obs, actions, following, [0.0, math.nan]), "float64, wanted flags: cast them to bool"),
         ((obs.astype(object), actions, following, ends), "real numbers, got object: cast it to float32"),
     ):
@@ -259,3 +278,38 @@ def test_it_is_compared_on_recorded_episodes(tmp_path: Path) -> None:
         other = space_to_json(spaces.Box(-3.0, 3.0, (1,), np.float32))
         with pytest.raises(InputError, match=r"the reward has action_space .* the recording"):
             reward_agreement(linear(action_space=other), demos)
+
+
+class Paid:
+    """A reward of s - 2 s', and 9 more at a termination."""
+
+    observation_space, action_space, sees_actions = NUMBER, FORCE, False
+
+    def __call__(self, obs: Array, _actions: Array, next_obs: Array, terminated: Array) -> Array:
+        return obs[:, 0] - 2 * next_obs[:, 0] + 9 * terminated
+
+
+@pytest.mark.parametrize("terminated", [False, True])
+def test_recorded_steps_are_rewarded_with_their_successors_and_ends(tmp_path: Path, terminated: bool) -> None:
+    with DemoReader(named(tmp_path / "demos.h5", "ContinuousIdentity-v0", 1, terminated=terminated)) as demos:
+        found = reward_agreement(Paid(), demos).rewards[1]  # type: ignore[arg-type]
+        obs = demos[0].obs[:, 0]
+    np.testing.assert_allclose(found[:9], obs[:9] - 2 * obs[1:10], rtol=1e-5)
+    assert found[9] == pytest.approx(obs[9] - 2 * obs[10] + 9 * terminated, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("network", "hidden", "sees"),
+    [("gail", (), True), ("airl", (), False), ("dac", (2,), True), ("gaifo", (2,), False)],
+)
+def test_only_a_reward_of_actions_needs_them_recorded(
+    tmp_path: Path, network: str, hidden: tuple[int, ...], sees: bool
+) -> None:
+    reward = LearnedReward(replace(linear().description, network=Architecture(network, hidden, "relu")))  # type: ignore[arg-type]
+    with DemoReader(named(tmp_path / "demos.h5", "ContinuousIdentity-v0", 1)) as demos:
+        demos.info = replace(demos.info, has_actions=False)
+        if sees:
+            with pytest.raises(InputError, match="no actions, on which this reward depends"):
+                reward_agreement(reward, demos)
+        else:
+            assert reward_agreement(reward, demos).rewards.shape == (2, 10)
