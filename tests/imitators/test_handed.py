@@ -116,9 +116,13 @@ def test_files_are_opened_and_of_the_environments_spaces(tmp_path: Path) -> None
         ):
             with pytest.raises(InputError, match=match):
                 DAgger(DAggerConfig(), envs=envs, expert=expert, store=given, seed=0)  # type: ignore[arg-type]
-    policy = ActorPolicy(pendulum.observation_space, pendulum.action_space)
+    seen = make_env("CartPole-v1").observation_space
     for other, match in (
-        (policy, r"^policy of other environments: "),
+        (ActorPolicy(pendulum.observation_space, pendulum.action_space), "^policy of other environments: "),
+        (
+            ActorPolicy(seen, gym.spaces.Discrete(3)),
+            r"their action_space is Discrete\(3\), that of envs Disc",
+        ),
         ("run", "^policy must be of class Actor"),
     ):
         with pytest.raises(InputError, match=match):
