@@ -37,5 +37,16 @@ def test_a_policy_that_was_folded_takes_inputs_that_are_not_whitened() -> None:
     assert_allclose(policy(prepared).logits.detach(), wanted.detach(), atol=1e-5)
 
 
+def test_uncorrelated_inputs_stay_as_they_are_however_they_are_batched() -> None:
+    policy = vectors(normalize_obs=True)
+    signs = torch.tensor([[a, b, a * b] for a in (-1.0, 1.0) for b in (-1.0, 1.0)])
+    obs = 5 + 2 * signs
+    policy.encoder.observe(obs)
+    for batches in ([obs], [obs[:3], obs[3:]]):
+        whiten = Whitening.fit(policy.encoder, batches)
+        assert whiten is not None
+        assert_allclose(whiten.matrix, np.eye(3), atol=1e-4)
+
+
 def test_inputs_that_are_not_standardised_are_not_whitened() -> None:
     assert Whitening.fit(vectors(normalize_obs=False).encoder, [torch.randn(5, 3)]) is None
