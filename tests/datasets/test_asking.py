@@ -83,6 +83,24 @@ def test_an_action_outside_the_bounds_is_refused_before_an_environment_gets_it(p
         answer([[0.5, 4], [0, 1], pushed], PUSH)
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "pushed"),
+    [
+        ([-0.5, -0.5], [0.5, 0.5], [0.6, 0]),
+        ([-1, -0.25], [1, 0.25], [0, 0.5]),
+        ([-0.25, -1], [1, 1], [-0.5, 0]),
+        ([-1, -1], [1, 1], [-3, 0]),
+        ([2, 2], [3, 3], [0.5, 0.5]),
+    ],
+)
+def test_a_small_action_outside_narrow_bounds_is_refused(
+    low: list[float], high: list[float], pushed: list[float]
+) -> None:
+    """Most actions are known to be sound by their squares alone."""
+    with pytest.raises(Fault, match=r"which is not in Box\(.*\): clip it$"):
+        answer(np.float32([pushed, [0, 0], [0, 0]]), spaces.Box(np.float32(low), np.float32(high)))
+
+
 def test_actions_of_an_expert_that_was_trained_for_wider_bounds_are_clipped() -> None:
     wider = spaces.Box(-5.0, 5.0, (2,), np.float32)
     expert = SimpleNamespace(act=lambda obs: np.float32([[3, -2]] * len(obs)), action_space=wider)
