@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import gymnasium as gym
 import pytest
 import torch
 
 from imitate import PPO, PPOConfig, evaluate
+from imitate.configs.shared import Head
 from imitate.envs.make import make_env
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
@@ -18,11 +22,11 @@ from imitate.nn.refit import refit, with_head
 ENV = "ContinuousIdentity-v0"  # the best return of an episode is 0; always the largest action makes about -43
 
 
-def saturated(bias: float = 12.0) -> ActorPolicy:
-    """A squashed policy that plays its upper bound everywhere."""
+def saturated(bias: float = 12.0, head: Head = "squashed") -> ActorPolicy:
+    """A policy that does the same everywhere; by default it plays its upper bound."""
     env = gym.make(ENV)
     with seeded(0):
-        policy = ActorPolicy(env.observation_space, env.action_space, head="squashed", log_std_init=-1.0)
+        policy = ActorPolicy(env.observation_space, env.action_space, head=head, log_std_init=-1.0)
     torch.nn.init.zeros_(policy.output.weight)
     torch.nn.init.constant_(policy.output.bias, bias)
     return policy
@@ -77,6 +81,34 @@ def test_the_step_size_of_a_fit_falls_to_0(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("imitate.nn.refit.Adam", Noting)
     refit(saturated(), saturated(0.5), [torch.zeros(2, 1)] * 4, 4)
     assert rates == pytest.approx([1e-3, 7.5e-4, 5e-4, 2.5e-4])
+
+
+@pytest.mark.parametrize(("head", "bias"), [("clipped", 0.5), ("squashed", math.atanh(0.5))])
+@pytest.mark.parametrize(("other", "at_bound"), [("clipped", 1.5), ("squashed", 12.0)])
+def test_a_fit_is_to_what_the_imitator_does(head: Head, bias: float, other: Head, at_bound: float) -> None:
+    """The policy acts 0.5 and the imitator 1, its bound: (1 - 0.5)^2."""
+    loss = refit(saturated(bias, head), saturated(at_bound, other), [torch.zeros(2, 1)], 1)
+    assert loss.item() == pytest.approx(0.25)
+
+
+def test_all_but_the_head_is_kept() -> None:
+    env = gym.make(ENV)
+    kept: dict[str, Any] = {
+        "hidden": (8,),
+        "activation": "relu",
+        "normalize_obs": True,
+        "layer_norm": True,
+    }
+    given = ActorPolicy(env.observation_space, env.action_space, head="squashed", **kept)
+    obs = torch.linspace(1, 5, 9)[:, None]
+    given.encoder.observe(obs)
+    made = [with_head(given, "clipped", seed=seed, log_std_init=-2.0) for seed in (0, 0, 1)]
+    for new in made:
+        assert torch.equal(new.encoder(new.encoder.prepare(obs)), given.encoder(given.encoder.prepare(obs)))
+        assert new.log_std.tolist() == [-2.0]
+    first, again, other = (new.output.weight for new in made)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
 
 
 def test_a_deviation_that_depends_on_the_state_is_left_behind() -> None:
