@@ -41,6 +41,26 @@ def test_the_gate_by_hand() -> None:
     assert (found.gap.tolist(), found.openness, found.open) == ([2.75], 0.0, False)
 
 
+@pytest.mark.parametrize(("threshold", "is_open"), [(0.75, True), (0.76, False)])
+def test_the_gate_of_two_heads_and_two_states_by_hand(threshold: float, is_open: bool) -> None:
+    """The first head rates the expert's actions 1 and 1 and random ones 0, so its gap is 1. The second rates them 1
+    and 5 and random ones 2, so its gap is (1 + 3) / 2. Three of four are worth more than random ones."""
+    worth = iter([[[1.0, 1.0], [1.0, 5.0]], *[[[0.0, 0.0], [2.0, 2.0]]] * 8])
+    oracle: Any = SimpleNamespace(heads=lambda *_: torch.tensor(next(worth)), greedy=False)
+    zeros, box = torch.zeros(2, 1), spaces.Box(-1, 1, (1,))
+    found = measure_gate(oracle, zeros, zeros, box, np.random.default_rng(0), threshold)
+    assert (found.gap.tolist(), found.openness, found.open) == ([1.0, 2.0], 0.75, is_open)
+
+
+def test_a_critic_to_which_all_actions_are_alike_puts_none_above_others() -> None:
+    oracle: Any = SimpleNamespace(heads=lambda *_: torch.ones(1, 2), greedy=False)
+    zeros = torch.zeros(2, 1)
+    found = measure_gate(oracle, zeros, zeros, spaces.Box(-1, 1, (1,)), np.random.default_rng(0))
+    assert (found.openness, found.open) == (0.0, False)
+    # Advantages are divided by it.
+    assert found.gap.item() > 0
+
+
 def test_advantages_of_discrete_actions_are_in_gaps() -> None:
     """Values 1 and 3, of which the policy takes each half of the time, in gaps of 4: -1/4 and 1/4. The gradient is
     minus the probability times these."""
@@ -278,6 +298,14 @@ def test_the_learners_advantage_is_in_gaps() -> None:
         torch.full((2, 1), 3.0),
     )
     assert found == {"q_expert": 1.0, "q_learner": 3.0, "advantage": 0.5, "gate": 0.5}
+
+
+def test_each_heads_advantage_is_in_its_own_gaps() -> None:
+    """The learner's actions are worth 1 more to the first head and 4 more to the second, 1 and 2 gaps."""
+    oracle: Any = SimpleNamespace(heads=lambda _, actions: torch.tensor([[1.0], [4.0]]) * actions[:, 0])
+    gate = Gate(torch.tensor([1.0, 2.0]), math.nan, True)
+    found = compared(oracle, gate, torch.zeros(2, 1), torch.ones(2, 1), torch.full((2, 1), 2.0))
+    assert found == {"q_expert": 2.5, "q_learner": 5.0, "advantage": 1.5}
 
 
 def test_the_schedules_of_reinforcement_run_over_its_own_steps(tmp_path: Path) -> None:

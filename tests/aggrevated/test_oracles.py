@@ -19,7 +19,7 @@ from numpy.testing import assert_allclose
 from stable_baselines3 import SAC
 from torch import Tensor
 
-from imitate.aggrevated.critic_check import _agreement, check_critic, check_oracle
+from imitate.aggrevated.critic_check import OracleReport, _agreement, check_critic, check_oracle
 from imitate.aggrevated.monte_carlo import MonteCarlo
 from imitate.aggrevated.oracles import choose_oracle
 from imitate.aggrevated.variants.executed import TemporalDifference
@@ -255,15 +255,19 @@ def test_the_check_warns_of_a_wrong_oracle(caplog: pytest.LogCaptureFixture) -> 
     assert "zoo:sac/Other doesn't know this task" in caplog.text
 
 
+@dataclass
+class Stays(GoesOn):
+    """Stays in its place for ever, which costs 1 / (1 - gamma); an oracle says 3."""
+
+    def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
+        return np.zeros(len(obs), np.int64)
+
+    def q_all(self, obs: Tensor) -> Tensor:
+        return torch.full((len(obs), 2), -3.0 / self.reward_scale)
+
+
 @pytest.mark.parametrize("scale", [1.0, 2.0])
 def test_the_check_bootstraps_where_the_time_limit_hides_the_rest(scale: float) -> None:
-    class Stays(GoesOn):
-        def act(self, obs: Array, *, deterministic: bool = True) -> Array:  # noqa: ARG002
-            return np.zeros(len(obs), np.int64)
-
-        def q_all(self, obs: Tensor) -> Tensor:  # staying for ever, discount 1/2, costs 2; an oracle says 3
-            return torch.full((len(obs), 2), -3.0 / scale)
-
     stays = Stays(gamma=0.5, reward_scale=scale)
     answers: Any = lambda obs: stays.act(obs).tolist()  # noqa: E731
     report = check_oracle(stays, answers, "Corridor-v0", episodes=1)
@@ -271,7 +275,40 @@ def test_the_check_bootstraps_where_the_time_limit_hides_the_rest(scale: float) 
     # The return with k steps shown is -2 (1 - 2^-k) - 3 * 2^-k = -2 - 2^-k, k = 6 .. 1: on average -2 - (1 - 2^-6)/6.
     assert report.steps == 6
     assert_allclose(report.mean_return, -2 - (1 - 2**-6) / 6)
+    assert_allclose(report.bias, -1 + (1 - 2**-6) / 6)
     assert np.isnan(report.rank_correlation)
+
+
+def test_the_check_leaves_out_steps_of_which_more_than_half_is_hidden() -> None:
+    """With discount 3/4 the weight of what the limit hides is 3/4, 9/16, 27/64 ... from the last step back."""
+    report = check_oracle(Stays(gamma=0.75), Stays(), "Corridor-v0", episodes=1)
+    # The return with k steps shown is -4 (1 - 0.75^k) - 3 * 0.75^k = -4 + 0.75^k, k = 6 .. 3.
+    assert report.steps == 4
+    assert report.env_steps == 6
+    assert_allclose(report.mean_return, -4 + (0.75**3 + 0.75**4 + 0.75**5 + 0.75**6) / 4)
+
+
+def test_another_seed_plays_other_episodes() -> None:
+    """Episodes begin in places 0 to 2, so they have 4, 3 or 2 steps."""
+    found = {check_oracle(GoesOn(), GoesOn(), "Corridor-v0", episodes=1, seed=n).steps for n in range(6)}
+    assert len(found) > 1
+
+
+@pytest.mark.parametrize(
+    ("above", "correlation", "said"),
+    [
+        (0.5, -0.2, None),
+        (0.49, 0.9, "it puts the expert's action above random ones in 49% of states (wanted 50%)"),
+        (0.9, -0.21, "it has values that fall where returns rise (rank correlation -0.21)"),
+        (np.nan, np.nan, None),
+    ],
+)
+def test_a_critic_is_trusted_up_to_two_bounds(above: float, correlation: float, said: str | None) -> None:
+    report = OracleReport("me", 1, 9, -3.0, -1.0, correlation, above, 0.5, 4, np.nan, 12)
+    assert report.trustworthy is (said is None)
+    assert said is None or said in str(report.warning())
+    assert report.bias == 2.0
+    assert "nothing was at stake in 4 played-out choices" in report.describe()
 
 
 def test_agreement_weighs_a_probe_by_what_is_at_stake() -> None:
