@@ -21,7 +21,7 @@ from imitate.envs.spaces import Array
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 from imitate.imitators.dagger import DAgger, DAggerConfig
-from imitate.imitators.roll_in.mixture import mixing_coefficient
+from imitate.imitators.roll_in.mixture import Mixture, mixing_coefficient
 
 
 @contextmanager
@@ -86,6 +86,18 @@ def test_the_experts_share() -> None:
     assert_allclose(shares, [[1, 0.6, 0.2, 0], [1, 0.5, 0.25, 0.125]])
     assert_allclose([mixing_coefficient("inverse", 0.9, n) for n in range(3)], [1, 1 / 2, 1 / 3])
     assert mixing_coefficient("constant", 0.3, 7) == 0.3
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_each_environment_gets_the_experts_answer_to_its_own_state(live: bool) -> None:
+    """A live expert is asked about all states, another one only where it acts; the learner does nothing."""
+    mixture = Mixture(lambda obs: 10 * obs, 8, "step", 1.0, live)
+    mixture.restart(np.random.default_rng(0))
+    mixture.begin(np.zeros_like, alpha=0.5)
+    obs = np.arange(1, 9)
+    actions, _ = mixture(obs, np.ones(8, bool))
+    assert 0 < mixture.turns.sum() < 8
+    assert actions.tolist() == np.where(mixture.turns[0], 10 * obs, 0).tolist()
 
 
 def test_per_episode_one_of_both_acts_until_the_end(tmp_path: Path) -> None:
