@@ -131,6 +131,38 @@ def test_labels_are_of_the_teachers_that_the_fitted_critic_prefers(tmp_path: Pat
         assert torch.equal(labels, preferred[states])
 
 
+@pytest.mark.usefixtures("short_fits")
+def test_the_critic_goes_on_from_the_state_in_which_a_piece_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 15 steps, 10 are an episode and 5 are cut off. The first teacher names the last state of both."""
+    config, followed = DAggerConfig(**FEW | {"total_steps": 480}), []
+    names = Teacher(lambda obs: obs)
+    with learning(tmp_path / "s.h5", DAgger, config, "Identity-v0", [names, NAMES_ZERO]) as student:
+        critic = student.roll_in.teacher.critic
+        take_in = critic.take_in
+
+        def noting(pieces: Any, act: Any) -> None:
+            followed.extend((len(piece), piece.obs[-1], act(piece.obs[-1:])) for piece in pieces)
+            take_in(pieces, act)
+
+        monkeypatch.setattr(critic, "take_in", noting)
+        student.step()
+    assert sorted(length for length, *_ in followed) == [5] * 8 + [10] * 8
+    assert all(last == action for _, last, action in followed)
+
+
+def test_a_fit_takes_as_many_updates_as_it_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    teachers = [NAMES_ZERO, BLIND_TO_ZERO]
+    monkeypatch.setattr(Teachers.fit, "__defaults__", (1, 0))
+    with learning(tmp_path / "s.h5", DAgger, DAggerConfig(**FEW), "Identity-v0", teachers) as student:
+        student.step()
+        source, taken = student.roll_in.teacher, []
+        monkeypatch.setattr(source.critic, "fit", lambda updates, *_, **__: taken.append(updates) or 0.0)
+        source.fit(np.random.default_rng(0), 250)
+    assert taken == [100, 100, 50]
+
+
 def test_a_question_that_one_teacher_does_not_answer_is_no_query(tmp_path: Path) -> None:
     def fail(obs: Array) -> Array:
         raise ConnectionError(f"no answer to {len(obs)}")
