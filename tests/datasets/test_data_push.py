@@ -116,6 +116,7 @@ def test_commands_on_the_card_make_the_environment_as_it_was_recorded(hub: Hub, 
     assert main(["data", "push", one, "org/demos"]) == 0
     made = f"--env {CARTPOLE} --env-kwargs '{{\"max_episode_steps\": 9}}'"
     card = hub.files(REPO)["README.md"].decode()
+    assert f'| environment | `{CARTPOLE}` with `{{"max_episode_steps": 9}}` |' in card
     assert f"imitate train bc {made} --demos hub:org/demos --out runs/bc\n" in card
     assert f"imitate data convert hub:org/demos demos.h5 {made}\n" in card
 
