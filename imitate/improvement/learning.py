@@ -105,7 +105,8 @@ def _execute(
             raise KeyboardInterrupt
     except InputError as error:
         begun = (folder / "config.json").exists()
-        if begun and not isinstance(error.__cause__, FloatingPointError):
+        unwritten = isinstance(error, OSError) or isinstance(error.__cause__, OSError)
+        if (begun or unwritten) and not isinstance(error.__cause__, FloatingPointError):
             reason = str(error).rpartition("; ")[0] or str(error)
             raise InputError(f"{reason}; go on with `{study.task.command(study.out)}`") from error
         row = MetricsRow.last(folder / "metrics.jsonl") or MetricsRow()

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from imitate.envs.seeds import Stream, draw_seed
-from imitate.errors import InputError
+from imitate.errors import InputError, Unwritable
 from imitate.files import read_json
 from imitate.improvement import learning, report, search, snapshots, study
 from imitate.improvement.episodes import Played
@@ -147,6 +149,27 @@ def test_the_steps_of_a_learner_that_diverged_are_spent(
     assert not learning._execute(still(journal, expert, tmp_path), "a", 5_000, math.inf, 0, lambda *_: None)
     assert journal.dropped == [Dropped("a", "learning diverged", 700)]
     assert (journal.left, journal.spent_by("a")) == (9_000 - 30 - 700, 700)
+
+
+def full(path: Path) -> NoReturn:
+    raise Unwritable(errno.ENOSPC, "No space left on device", str(path))
+
+
+def cut_off(path: Path) -> NoReturn:
+    raise InputError(f"{path} can't be written: Input/output error") from OSError(errno.EIO)
+
+
+@pytest.mark.parametrize("failing", [full, cut_off])
+def test_a_learner_that_the_disk_stopped_before_it_began_is_not_left_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, failing: Callable[[Path], NoReturn]
+) -> None:
+    monkeypatch.setattr(learning, "experiment", lambda *_: RUN)
+    monkeypatch.setattr(learning, "execute", lambda _, out, **__: failing(out / "aggregated.h5"))
+    journal, expert = Journal(task(), played(1, 2, 3)), SimpleNamespace(env_kwargs={}, seed=lambda _: None)
+    found = still(journal, expert, tmp_path)
+    with pytest.raises(InputError, match=r"aggregated.h5 can't be written: .*; go on with `imitate improve "):
+        learning._execute(found, "a", 5_000, math.inf, 0, lambda *_: None)
+    assert not journal.dropped
 
 
 def test_a_snapshot_is_of_the_last_share_that_was_passed(
