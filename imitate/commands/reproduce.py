@@ -110,7 +110,12 @@ def _reproduced(name: str, row: Row, seeds: range, out: Path | None) -> dict[str
     means = []
     for seed in seeds:
         logger.info("%s", "; ".join(row.commands(seed)))
-        mean = _mean(row, seed, None if out is None else out / name / str(seed))
+        try:
+            mean = _mean(row, seed, None if out is None else out / name / str(seed))
+        except KeyboardInterrupt as error:
+            if out is not None:
+                error.add_note("imitate: the same command goes on from here")
+            raise
         logger.info("%s, seed %d: %.1f", name, seed, mean)
         means.append(mean)
     summary, mean = read_summaries().get(name), statistics.fmean(means)

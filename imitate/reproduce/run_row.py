@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -85,13 +86,23 @@ def _cpu_seconds() -> float:
 
 def _output(command: str, folder: Path) -> str:
     """The standard output of an `imitate` command, run by this Python."""
-    words = [sys.executable, "-m", "imitate.cli"]
+    words = [sys.executable, "-m", "imitate.cli", *shlex.split(command)[1:]]
     zoo = os.pathsep.join(str(path.resolve()) for path in zoo_folders())  # relative to another folder there
-    done = subprocess.run(
-        [*words, *shlex.split(command)[1:]],
-        cwd=folder,
-        env=os.environ | {"IMITATE_ZOO_DIR": zoo},
-        check=True,
-        capture_output=True,
-    )
-    return done.stdout.decode()
+    return _run(words, cwd=folder, env=os.environ | {"IMITATE_ZOO_DIR": zoo}).decode()
+
+
+def _run(words: list[str], *, cwd: Path, env: dict[str, str]) -> bytes:
+    """The standard output of a program, which has the time to save what it has if this one is interrupted."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, cwd=cwd, env=env, stdout=pipe, stderr=pipe) as process:
+        try:
+            printed, said = process.communicate()
+        except KeyboardInterrupt as error:
+            # A terminal or a batch system may have sent its signal to both. The same once more would end it at once.
+            came = getattr(error, "number", signal.SIGINT)
+            process.send_signal(signal.SIGTERM if came == signal.SIGINT else signal.SIGINT)
+            process.communicate()
+            raise
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, words, printed, said)
+    return printed

@@ -8,7 +8,6 @@ import json
 import os
 import shlex
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -81,18 +80,18 @@ def test_a_row_that_agrees(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     assert (tmp_path / "ppo-cartpole" / "1001" / "run").is_dir()
 
 
-def in_this_process(words: list[str], cwd: Path, **_: bool) -> Any:
-    """`subprocess.run` of a row's command, without starting a process."""
+def in_this_process(words: list[str], cwd: Path, **_: Any) -> bytes:
+    """The output of a row's command, without starting a process."""
     said = io.StringIO()
     with contextlib.chdir(cwd), contextlib.redirect_stdout(said):
         assert main(words[3:]) == 0
-    return SimpleNamespace(stdout=said.getvalue().encode())
+    return said.getvalue().encode()
 
 
 def test_an_interrupted_row_goes_on_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is recorded or trained twice, and what is measured is what an uninterrupted run makes."""
     monkeypatch.setattr("imitate.reproduce.rows.EPISODES", 2)
-    monkeypatch.setattr("imitate.reproduce.run_row.subprocess", SimpleNamespace(run=in_this_process))
+    monkeypatch.setattr("imitate.reproduce.run_row._run", in_this_process)
     options = "--max-updates 20 --eval-every 0 --no-looks"
     row = Row("BC", "bc", "CartPole-v1", expert="CartPole-v1", demos=2, options=options)
     whole = run_seed(row.commands(7), tmp_path)
@@ -120,11 +119,11 @@ def test_an_interrupted_row_goes_on_in_its_folder(tmp_path: Path, monkeypatch: p
 def test_a_relative_zoo_is_found_from_a_rows_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
 
-    def run(_: list[str], env: dict[str, str], **__: bool) -> Any:
+    def run(_: list[str], env: dict[str, str], **__: Any) -> bytes:
         found.append(env["IMITATE_ZOO_DIR"])
-        return SimpleNamespace(stdout=b"{}")
+        return b"{}"
 
-    monkeypatch.setattr("imitate.reproduce.run_row.subprocess", SimpleNamespace(run=run))
+    monkeypatch.setattr("imitate.reproduce.run_row._run", run)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("IMITATE_ZOO_DIR", os.pathsep.join(["zoo", "/another"]))
     run_seed(["imitate evaluate zoo:dqn/Acrobot-v1 --json"], tmp_path)
@@ -223,7 +222,7 @@ def test_an_experiments_other_commands_run(
 def test_a_run_of_stable_baselines3_is_recorded_with_its_settings_and_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("imitate.reproduce.run_row.subprocess", SimpleNamespace(run=in_this_process))
+    monkeypatch.setattr("imitate.reproduce.run_row._run", in_this_process)
     train = (
         "imitate expert train --algo dqn --env CartPole-v1 --steps 1100 --eval-episodes 1 --seed 7 --out run"
     )

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,7 +32,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(run_row, "time", SimpleNamespace(monotonic=lambda: 7.0 + 10.0 * len(commands)))
     monkeypatch.setattr(run_row, "_cpu_seconds", lambda: 100.0 + 4.0 * len(commands))
 
-    def run(words: list[str], cwd: Path, **_: Any) -> Any:
+    def run(words: list[str], cwd: Path, **_: Any) -> bytes:
         commands.append(" ".join(words[3:]))
         if "train" in words:
             (cwd / "run").mkdir(exist_ok=True)
@@ -38,9 +44,9 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             write_json(cwd / "run" / "finished.json", {"env_steps": 200})
             write_json(cwd / "run" / "timing.json", {"updates": 1.5})
             write_json(cwd / "run" / "config.json", {"algorithm": "bc"})
-        return SimpleNamespace(stdout=b'{"mean": 8.0, "returns": [8.0]}' if "evaluate" in words else b"")
+        return b'{"mean": 8.0, "returns": [8.0]}' if "evaluate" in words else b""
 
-    monkeypatch.setattr(run_row, "subprocess", SimpleNamespace(run=run))
+    monkeypatch.setattr(run_row, "_run", run)
     return commands
 
 
@@ -75,3 +81,58 @@ def test_only_what_is_left_is_run(command: str, there: list[str], left: str | No
     for name in there:
         write_json(tmp_path / name, {})
     assert run_row._left_of(command, tmp_path) == left
+
+
+SAVING = """
+import pathlib, signal, sys, time
+got = []
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda number, _: got.append(signal.Signals(number).name))
+pathlib.Path("begun").touch()
+while not got:
+    time.sleep(0.01)
+time.sleep(0.6)
+pathlib.Path("saved").write_text(" ".join(got))
+"""
+
+
+class Ended(KeyboardInterrupt):
+    """Of the command line: SIGTERM has come."""
+
+    number = signal.SIGTERM
+
+
+@pytest.mark.parametrize(("came", "told"), [(KeyboardInterrupt, "SIGTERM"), (Ended, "SIGINT")])
+def test_an_interrupted_command_saves_what_it_has(
+    came: type[KeyboardInterrupt], told: str, tmp_path: Path
+) -> None:
+    """It takes longer than the quarter of a second after which `subprocess.run` would kill it."""
+
+    def interrupt(*_: object) -> None:
+        raise came
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+
+    def once_begun() -> None:
+        while not (tmp_path / "begun").exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    try:
+        threading.Thread(target=once_begun).start()
+        with pytest.raises(came):
+            run_row._run([sys.executable, "-c", SAVING], cwd=tmp_path, env=dict(os.environ))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert (tmp_path / "saved").read_text() == told
+
+
+def test_a_command_that_fails_is_one_with_its_words(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", "import sys; print('so far'); sys.exit('imitate: no')"]
+    with pytest.raises(subprocess.CalledProcessError) as error:
+        run_row._run(words, cwd=tmp_path, env=dict(os.environ))
+    assert (error.value.returncode, error.value.stdout, error.value.stderr) == (
+        1,
+        b"so far\n",
+        b"imitate: no\n",
+    )
