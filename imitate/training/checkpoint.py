@@ -32,6 +32,8 @@ class Account:
     """Iterations at the time of the last validation."""
     faults: int = 0
     """Exceptions that ended the run so far. After each it goes on with other episodes."""
+    demos: str = ""
+    """Hash of the demonstrations, which a resumed run must find as they were."""
     closing: bool = False
     """The last reserved validation is done, and the rest of the budget is being spent."""
     next_validation: Count = 0

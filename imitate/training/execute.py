@@ -190,6 +190,10 @@ def _prepare(
     # Before anything is written, since unusable demonstrations raise here.
     check = check and checkpoint is None
     inputs = open_inputs(experiment, stack, experts=experts, faults=faults, check=check)
+    if checkpoint is not None and checkpoint.account.demos not in ("", inputs.demos_digest):
+        raise InputError(
+            f"{experiment.demos} has changed since the run in {out} began: restore it, or choose another --out"
+        )
     inputs = with_store(inputs, experiment, out, stack, checkpoint)
 
     limit = time_limit(experiment.env_id, experiment.env_kwargs) if experiment.evaluable else None
@@ -208,5 +212,6 @@ def _prepare(
         save_each=inputs.store is not None and not inputs.reproducible,
         checkpoint=checkpoint,
     )
+    run.account.demos = inputs.demos_digest
     experiment.write(out / "config.json")
     return run

@@ -8,8 +8,11 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from imitate.algorithms import find
 from imitate.datasets.convert.sources import in_our_format
@@ -130,6 +133,27 @@ class Inputs:
         given = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "experts"}
         given["expert"] = list(self.experts) if several else next(iter(self.experts), None)
         return {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def demos_digest(self) -> str:
+        """A hash by which demonstrations are known again: of their lengths and returns, and of the first and last
+        episode's beginning. Empty if there are none."""
+        if self.demos is None:
+            return ""
+        episodes = np.arange(len(self.demos)) if self.episodes is None else self.episodes
+        found = sha256(self.demos.lengths[episodes].tobytes() + self.demos.returns[episodes].tobytes())
+        for index in episodes[[0, -1]].tolist():
+            piece = next(self.demos.pieces(index))
+            found.update(piece.obs.tobytes() + piece.actions.tobytes())
+        return found.hexdigest()[:16]
+
+
+def demos_digest(experiment: Experiment) -> str:
+    """`Inputs.demos_digest` of a run."""
+    with ExitStack() as stack:
+        demos = None if experiment.demos is None else _demos(experiment, stack)
+        episodes = None if demos is None else demos.first(experiment.demo_episodes)
+        return Inputs(demos=demos, episodes=episodes).demos_digest
 
 
 def open_inputs(

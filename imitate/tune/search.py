@@ -104,9 +104,11 @@ def tune(
         raise InputError(
             f"every hyperparameter of {base.algorithm} that could be searched is given: leave some out"
         )
+    from imitate.training.inputs import demos_digest  # imports torch
+
     base.to_toml(out)  # refuses what best.toml can't have, before the first trial
     with lock(out, "a search"):
-        _check_same(out, _Search(base.to_json(), sorted(ranges)), fixed)
+        _check_same(out, _Search(base.to_json(), sorted(ranges), demos_digest(base)), fixed)
         study = _study(out)
 
         def objective(trial: optuna.Trial) -> float:
@@ -262,10 +264,11 @@ def _write_best(study: optuna.Study, base: Experiment, out: Path) -> Best | None
 
 @dataclass(frozen=True)
 class _Search:
-    """The content of search.json: the run, and the names of what is searched."""
+    """The content of search.json: the run, the names of what is searched, and a hash of the demonstrations."""
 
     run: dict[str, Any] = field(default_factory=dict)
     searched: list[str] = field(default_factory=list)
+    demos: str = ""
 
 
 def _check_same(out: Path, search: _Search, fixed: Mapping[str, Any]) -> None:
@@ -274,6 +277,11 @@ def _check_same(out: Path, search: _Search, fixed: Mapping[str, Any]) -> None:
     if path.exists() and any((out / "trials").glob("*")):
         before = read_json(path, _Search)
         same = before.run == json.loads(json.dumps(search.run))
+        if before.demos not in ("", search.demos):
+            raise InputError(
+                f"{search.run['demos']} has changed since the search in {out} began: restore it, or choose another "
+                "--out"
+            )
         known, names = set(before.searched), set(search.searched)
         # An older version may have searched more, but a value that is fixed now was not the same then.
         now_fixed = any(name.split(".")[0] in fixed for name in known - names)

@@ -18,10 +18,12 @@ import gymnasium as gym
 import pytest
 from conftest import Identity
 from gymnasium.spaces import Box, Discrete
+from tiny import record
 from typed import config, refused
 
 from imitate.algorithms import ALGORITHMS
 from imitate.cli import main
+from imitate.datasets import DemoReader, DemoWriter
 from imitate.training.experiment import Experiment
 from imitate.training.settings import make_config, over
 from imitate.tune.ranges import OneOf, nested, searched
@@ -180,6 +182,29 @@ def test_ctrl_c_leaves_the_best_so_far_and_the_search_goes_on(
         more = search | {"searched": [*search["searched"], name]}  # as by a version that searched more
         Path("search/search.json").write_text(json.dumps(more), "utf-8")
         assert main([*command, "--trials", "2"]) == (0 if goes_on else 2)
+
+
+def test_demonstrations_that_have_changed_end_the_search(capsys: pytest.CaptureFixture[str]) -> None:
+    record(Path(), "CartPole-v1").rename("mine.h5")
+    command = [
+        "tune",
+        "bc",
+        "--env",
+        "CartPole-v1",
+        "--demos",
+        "mine.h5",
+        "--max-updates",
+        "4",
+        "--out",
+        "search",
+    ]
+    assert main([*command, "--trials", "1"]) == 0
+    Path("mine.h5").rename("old.h5")
+    with DemoReader("old.h5") as reader, DemoWriter("mine.h5", reader.info) as writer:
+        writer.append(reader[0])
+    assert "mine.h5 has changed since the search in search began: restore it, or" in refused(
+        capsys, *command, "--trials", "2"
+    )
 
 
 def test_sigterm_says_how_to_go_on(

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 from forked import run
+from tiny import record
 
 from imitate.algorithms import find
 from imitate.cli import main
+from imitate.datasets import DemoReader, DemoWriter
 from imitate.errors import InputError
 from imitate.training.checkpoint import Checkpoint
 from imitate.training.execute import as_begun, execute
@@ -226,6 +228,30 @@ def test_a_resumed_run_may_have_another_budget_an_older_config_and_moved_files(
     other.write_bytes(demos.read_bytes())
     longer = Experiment.create("gail", "CartPole-v1", demos=other, budget=800, **settings)
     assert execute(longer, run, resume=True)
+
+
+def some(demos: Path, out: Path, *episodes: int) -> None:
+    out.unlink(missing_ok=True)
+    with DemoReader(demos) as reader, DemoWriter(out, reader.info) as writer:
+        for episode in episodes:
+            writer.append(reader[episode])
+
+
+def test_demonstrations_that_have_changed_are_refused(tmp_path: Path) -> None:
+    """Of the same file further episodes may come, if the run has its number of them."""
+    few: dict[str, Any] = {"bc_updates": 5, "ppo": {"num_steps": 16}}
+    settings: dict[str, Any] = {"num_envs": 2, "eval_every": 0, "hyperparameters": few}
+    demos, mine = record(tmp_path, "CartPole-v1"), tmp_path / "mine.h5"
+    some(demos, mine, 0)
+    run = Experiment.create("gail", "CartPole-v1", demos=mine, demo_episodes=1, budget=1_500, **settings)
+    execute(run, tmp_path / "run", until=1_200)
+    some(demos, mine, 1)
+    with pytest.raises(
+        InputError, match=r"mine.h5 has changed since the run in .* began: restore it, or choose"
+    ):
+        execute(run, tmp_path / "run", resume=True)
+    some(demos, mine, 0, 1)
+    assert execute(run, tmp_path / "run", resume=True)
 
 
 @pytest.mark.slow
