@@ -144,9 +144,10 @@ def _terminable() -> Iterator[None]:
         os._exit(128 + number)  # a forked worker that inherited this handler
 
     def insist(unraisable: sys.UnraisableHookArgs) -> None:  # Python drops what is raised in a destructor
-        if isinstance(unraisable.exc_value, _Terminated):
+        if isinstance(unraisable.exc_value, KeyboardInterrupt):
             # Later, as it would be dropped again here.
-            threading.Timer(0.1, os.kill, (owner, unraisable.exc_value.number)).start()
+            number = getattr(unraisable.exc_value, "number", signal.SIGINT)
+            threading.Timer(0.1, os.kill, (owner, number)).start()
         else:
             hook(unraisable)
 

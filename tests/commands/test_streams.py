@@ -136,7 +136,8 @@ def test_the_command_leaves_alone_signals_that_are_not_handled_in_python(
     assert put == []
 
 
-def test_sigterm_in_a_destructor_is_not_lost() -> None:
+@pytest.mark.parametrize(("name", "said"), [("SIGTERM", "terminated"), ("SIGINT", "interrupted")])
+def test_a_signal_in_a_destructor_is_not_lost(name: str, said: str) -> None:
     """Python prints and drops what is raised there."""
     program = """
 import os, signal, sys, time
@@ -144,7 +145,7 @@ import imitate.commands.data
 from imitate.cli import main
 class Last:
     def __del__(self):
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.NAME)
         [None for _ in range(100)]
 def command(arguments):
     last = Last()
@@ -153,8 +154,9 @@ def command(arguments):
 imitate.commands.data.data = command
 sys.exit(main(["data"]))
 """
-    done = run(program)
-    assert (done.returncode, done.stdout, done.stderr) == (143, "", "imitate: terminated\n")
+    done = run(program.replace("NAME", name))
+    status = 128 + getattr(signal, name)
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", f"imitate: {said}\n")
 
 
 def test_sigterm_keeps_what_was_recorded(tmp_path: Path) -> None:
