@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from imitate.envs.spaces import Array
+from imitate.envs.spaces import MOST_NUMBERS, Array
 from imitate.errors import InputError
 from imitate.experts.sb3.pickles import Global, Record
 
 __all__ = ["to_array", "to_float", "to_space"]
 
 _LARGEST_ARRAY = 64 << 20  # bytes
-_LARGEST_SPACE = 1 << 22  # numbers in an observation; four Atari frames have 28,224
 _MOST_PARTS = 256  # of a Dict
 
 
@@ -132,6 +131,6 @@ def _dict_of(records: Any) -> spaces.Dict:
 
 
 def _check_size(count: int) -> int:
-    if not 0 < count <= _LARGEST_SPACE:
-        raise InputError(f"a space of {count} numbers: wanted 1 to {_LARGEST_SPACE}")
+    if not 0 < count <= MOST_NUMBERS:
+        raise InputError(f"a space of {count} numbers: wanted 1 to {MOST_NUMBERS}")
     return count

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -11,7 +10,7 @@ import gymnasium as gym
 
 from imitate.errors import pip_install
 
-__all__ = ["PACKAGE", "RobotWorlds", "is_bullet_robot", "register_bullet_robots", "remedy"]
+__all__ = ["PACKAGE", "RobotWorlds", "is_bullet_robot", "remedy"]
 
 PACKAGE = "pybullet_envs_gymnasium"
 _ROBOTS = (
@@ -19,12 +18,6 @@ _ROBOTS = (
     "InvertedPendulum", "InvertedPendulumSwingup", "Pusher", "Reacher", "Thrower", "Walker2D",
 )  # fmt: skip
 _IDS = tuple(f"{robot}BulletEnv-v0" for robot in _ROBOTS)
-
-
-def register_bullet_robots() -> None:
-    """Register the environments by importing the package, which has no entry point."""
-    if find_spec(PACKAGE) is not None:
-        import_module(PACKAGE)
 
 
 def is_bullet_robot(env_id: str) -> bool:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache
-from importlib import metadata
+from functools import cache, partial
+from importlib import import_module, metadata
+from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import gymnasium as gym
 
 from imitate.envs.atari import frame_skip, is_atari, preprocessed, rewards_hits, settings
-from imitate.envs.bullet_robots import RobotWorlds, is_bullet_robot, register_bullet_robots, remedy
-from imitate.envs.robotics import NEEDS, is_robotics, needs_mujoco_py, register_robotics
+from imitate.envs.bullet_robots import RobotWorlds, is_bullet_robot, remedy
+from imitate.envs.robotics import NEEDS, is_robotics, needs_mujoco_py
 from imitate.envs.selected import Selected
 from imitate.envs.structured import structured
 from imitate.envs.time_feature import TimeFeature
@@ -289,9 +290,12 @@ def _only_raises(env_id: str) -> bool:
 @cache
 def load_plugins() -> None:
     """Register the environments of installed packages, including ours, by importing their entry points
-    `gymnasium.envs`; Gymnasium did this itself until 1.0. Two packages without entry points are registered too."""
+    `gymnasium.envs`; Gymnasium did this itself until 1.0. Two packages without entry points are imported too."""
     loads = {each.value: each.load for each in metadata.entry_points(group="gymnasium.envs")}
-    loads |= {"gymnasium_robotics": register_robotics, "pybullet_envs_gymnasium": register_bullet_robots}
+    others = (
+        name for name in ("gymnasium_robotics", "pybullet_envs_gymnasium") if find_spec(name) is not None
+    )
+    loads |= {name: partial(import_module, name) for name in others}
     for name, load in loads.items():
         try:
             plugin = load()

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
-
 import gymnasium as gym
 
-__all__ = ["NEEDS", "is_robotics", "needs_mujoco_py", "register_robotics"]
+__all__ = ["NEEDS", "is_robotics", "needs_mujoco_py"]
 
 NEEDS = (
     "gymnasium-robotics 1.4 asserts what no longer holds since MuJoCo 3.12; install the extra `robotics` in a virtual "
     "environment of its own"
 )
-
-
-def register_robotics() -> None:
-    """Register the environments by importing the package, which has no entry point."""
-    if find_spec("gymnasium_robotics") is not None:
-        import_module("gymnasium_robotics")
 
 
 def is_robotics(env_id: str) -> bool:

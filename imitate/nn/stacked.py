@@ -113,18 +113,6 @@ class Stack(nn.Module):
             biases.append(nn.Parameter(torch.empty(count, outputs).uniform_(-bound, bound)))
         return cls(weights, biases, layer_norm=layer_norm, dropout=dropout)
 
-    @classmethod
-    def of_layers(
-        cls,
-        layers: Sequence[nn.Linear],
-        activation: Literal["relu", "tanh"] = "relu",
-        *,
-        layer_norm: bool = False,
-    ) -> Self:
-        """One network of these layers, whose parameters it shares."""
-        weights, biases = zip(*((layer.weight, layer.bias) for layer in layers), strict=True)
-        return cls(weights, biases, activation=activation, layer_norm=layer_norm)
-
     @property
     def learns(self) -> bool:
         """True if no parameter is frozen; `backward` would write a gradient for it."""
@@ -227,7 +215,8 @@ def stack_of(network: nn.Module) -> Stack | None:
     if not isinstance(body, Encoder) or not isinstance(body.net, MLP) or not isinstance(output, nn.Linear):
         return None
     layers = [*body.net.linear, output]
-    return Stack.of_layers(layers, body.net.activation, layer_norm=body.net.layer_norm)
+    weights, biases = zip(*((layer.weight, layer.bias) for layer in layers), strict=True)
+    return Stack(weights, biases, activation=body.net.activation, layer_norm=body.net.layer_norm)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

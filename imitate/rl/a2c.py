@@ -15,6 +15,7 @@ from imitate.envs.vec import VecEnv
 from imitate.nn.adam import Adam
 from imitate.nn.distributions import Categorical, Gaussian
 from imitate.nn.normalize import ReturnScaler
+from imitate.rl.batches import means
 from imitate.rl.budget import rounds
 from imitate.rl.handed import takes
 from imitate.rl.on_policy import OnPolicy, evaluate_actor_critic, least_steps
@@ -67,8 +68,7 @@ class A2C(OnPolicy):
         history = []
         for left, progress in rounds(self, self.config.rounds_per_iteration, limit):
             history.append(self.update(self.collect(left), progress))
-        metrics = {name: float(torch.stack([row[name] for row in history]).mean()) for name in history[0]}
-        return metrics | self.pop_episodes()
+        return means(history) | self.pop_episodes()
 
     def collect(self, limit: int | None = None) -> Rollout:
         """One round's rollout of the current policy, at most `limit` steps."""

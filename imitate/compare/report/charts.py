@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from imitate.compare.formatting import csv_text
 from imitate.compare.plan.learners import title
@@ -62,7 +62,7 @@ class Row:
     text: str
     marks: Sequence[tuple[str, float]]
     bar: tuple[float, float] | None = None
-    dots: Sequence[float] = field(default=())
+    dots: Sequence[float] = ()
     beyond: float | None = None
 
 

@@ -156,7 +156,7 @@ class Teachers:
         for piece, *each in zip(rollout.segments(labels), *by_expert, strict=True):
             here = torch.stack([torch.from_numpy(one.labels) for one in each]).to(self._device)
             self._remember(piece, here)
-            self.asked += 0 if piece.terminated else 1
+            self.asked += not piece.terminated
         return labels
 
     def known(self, rollout: Rollout, turns: Array) -> tuple[Array, Array]:
