@@ -186,8 +186,7 @@ def tensors_of(values: Any) -> Any:
     parts = values if isinstance(values, Mapping) else as_dict(values)
     if isinstance(parts, Mapping):
         return {name: tensors_of(part) for name, part in parts.items()}
+    # A single row keeps the stride of its record, which torch refuses unless it is a multiple of the item's size.
     if any(stride % parts.itemsize for stride in parts.strides):
-        parts = (
-            parts.copy()
-        )  # torch refuses the stride that a single row keeps, of a record with parts of other sizes
+        parts = parts.copy()
     return tensor_of(np.require(parts, requirements=["C", "A", "W"]))

@@ -121,7 +121,7 @@ def carry(name: str, place: Path) -> None:
 
 def _bundled(spec: str) -> Path | None:
     folder = BUNDLED / spec.replace(":", "-").replace("/", "-")
-    # A path that is too long for a name is no bundled expert's.
+    # `Path.is_file` raises if the name is too long.
     return folder if os.path.isfile(folder / "expert.json") else None  # noqa: PTH113
 
 

@@ -349,13 +349,14 @@ def plain_json(text: str | bytes) -> Any:
     """JSON by the standard library, since it reads the Infinity that configs may hold.
 
     Raises ValueError for a whole number of more than 64 bits, on which arithmetic would fail much later, for half a
-    surrogate pair, which no file takes, and for a text whose values could take more than about 600 MB.
+    surrogate pair, which can't be written, and for a text whose values could take more than about 600 MB.
     """
-    marks: Any = (b",", b"[", b"{") if isinstance(text, bytes) else (",", "[", "{")
-    if (values := sum(map(text.count, marks))) > _MOST_VALUES:
+    if isinstance(text, bytes):
+        text = text.decode("utf-8-sig")
+    if (values := sum(map(text.count, ",[{"))) > _MOST_VALUES:
         raise ValueError(f"{values} commas and brackets, over the limit of {_MOST_VALUES}")
     data = json.loads(text, parse_int=_of_64_bits)
-    if (b"\\ud" if isinstance(text, bytes) else "\\ud") in text.lower():  # type: ignore[operator]
+    if "\\ud" in text.lower():
         json.dumps(data, ensure_ascii=False).encode()
     return data
 

@@ -144,7 +144,7 @@ def _texts(columns: Sequence[Array]) -> Iterator[list[str]]:
 
 
 def _lines(file: TextIO) -> Iterator[_Line]:
-    """The lines that are not blank. Fields are separated by commas, or as the first of them's are."""
+    """The lines that are not blank. Fields are separated by commas, or as in the first of them."""
     taken = 0
 
     def bounded() -> Iterator[str]:
@@ -158,6 +158,7 @@ def _lines(file: TextIO) -> Iterator[_Line]:
     texts, head = bounded(), [""]
     while not head[-1].strip() and (text := next(texts, None)) is not None:
         head.append(text)
+        taken = 0
     separator = next((each for each in ",;\t" if each in head[-1]), ",")
     reader, names = csv.reader(chain(head[1:], texts), delimiter=separator), None
     for fields in reader:

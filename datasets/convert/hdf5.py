@@ -248,7 +248,7 @@ def _check_dataset(found: h5py.Dataset, name: str, size: int, *, zstd: bool) -> 
 
 
 def check_names(space: Space) -> None:
-    """Raise InputError if a part of Dict observations has a name under which HDF5 stores nothing, or something else."""
+    """Raise InputError if HDF5 would take the name of a part of Dict observations for another place."""
     names = [name for name, *_ in leaves(space)] if isinstance(space, Fields) else []
     for name in names:
         if {"", ".", ".."} & {*name.split("/")} or any(other.startswith(f"{name}/") for other in names):

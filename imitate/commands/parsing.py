@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
+import glob
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -97,7 +97,7 @@ def _value(option: Option, called: str, words: Sequence[str]) -> Any:
         raise InputError(f"{called} lacks its value; {wanted}")
     if option.optional and [*words] == ["None"]:
         return None
-    lists = (word for word in words if "," in word and "=" not in word and not os.path.exists(word))  # noqa: PTH110
+    lists = (word for word in words if "," in word and "=" not in word and not glob.glob(word))  # noqa: PTH207
     if option.several and (listed := next(lists, None)):
         parts = " ".join(filter(None, re.split(r"[\s,]+", listed.strip("()[]"))))
         raise InputError(f"{called} {listed}: lists are written with spaces, so write {called} {parts}")

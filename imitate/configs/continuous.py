@@ -56,7 +56,7 @@ class ContinuousConfig:
     actor_every: int = 1
     """Gradient steps of the critics for each one of the policy."""
     average: float = 0.0
-    """Decay of a moving average of the policy's weights, which is then handed over; 0: the weights themselves are."""
+    """Decay of the moving average of the policy's weights that is handed over. 0 hands over the last weights."""
     hidden: tuple[int, ...] = (256, 256)
     """Widths of the hidden layers."""
 

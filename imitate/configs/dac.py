@@ -31,7 +31,7 @@ class DACConfig(SACConfig):
     layer_norm: bool = True
     """Normalise the critics' hidden layers. Without it, the values of the expert's pairs ran away on HalfCheetah."""
     average: float = 0.9997
-    """Decay of a moving average of the policy's weights, which is then handed over; 0: the weights themselves are."""
+    """Decay of the moving average of the policy's weights that is handed over. 0 hands over the last weights."""
     reward: Literal["positive", "negative", "logit", "plus_one", "minus_one"] = "logit"
     """`positive` -log(1 - D), `negative` log D, `logit` log D - log(1 - D); controls: `plus_one`, `minus_one`."""
     absorbing: bool = True

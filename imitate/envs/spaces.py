@@ -165,8 +165,11 @@ def beyond(trained: Space, space: Space) -> bool:
         or trained.shape != space.shape
     ):
         return False
-    low, high = (bound.astype(space.dtype) for bound in (trained.low, trained.high))
-    return bool((low < space.low).any() or (high > space.high).any())
+    coarser = min(trained.dtype, space.dtype, key=lambda dtype: dtype.itemsize)
+    low, high, least, most = (
+        bound.astype(coarser) for bound in (trained.low, trained.high, space.low, space.high)
+    )
+    return bool((low < least).any() or (high > most).any())
 
 
 def center_and_scale(space: spaces.Box) -> tuple[Array, Array]:

@@ -20,6 +20,10 @@ from imitate.training.log import validations
 __all__ = ["run_seed"]
 
 
+_GRACE = 5.0
+"""Seconds in which a program ends that got the same signal: a terminal or a batch system sends it to both."""
+
+
 def run_seed(commands: list[str], folder: Path) -> dict[str, Any]:
     """Run and measure one seed in `folder`: wall and CPU seconds, validations, steps, and the returns of the test
     episodes.
@@ -98,10 +102,13 @@ def _run(words: list[str], *, cwd: Path, env: dict[str, str]) -> bytes:
         try:
             printed, said = process.communicate()
         except KeyboardInterrupt as error:
-            # A terminal or a batch system may have sent its signal to both. The same once more would end it at once.
-            came = getattr(error, "number", signal.SIGINT)
-            process.send_signal(signal.SIGTERM if came == signal.SIGINT else signal.SIGINT)
-            process.communicate()
+            try:
+                process.communicate(timeout=_GRACE)
+            except subprocess.TimeoutExpired:
+                # It did not get the signal, or takes its time. The same signal twice ends it at once: send the other.
+                came = getattr(error, "number", signal.SIGINT)
+                process.send_signal(signal.SIGTERM if came == signal.SIGINT else signal.SIGINT)
+                process.communicate()
             raise
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, words, printed, said)

@@ -33,7 +33,7 @@ class Account:
     faults: int = 0
     """Exceptions that ended the run so far. After each it goes on with other episodes."""
     demos: str = ""
-    """Hash of the demonstrations, which a resumed run must find as they were."""
+    """`Inputs.demos_digest`, which a resumed run must find again."""
     closing: bool = False
     """The last reserved validation is done, and the rest of the budget is being spent."""
     next_validation: Count = 0

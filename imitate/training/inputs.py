@@ -136,15 +136,18 @@ class Inputs:
 
     @property
     def demos_digest(self) -> str:
-        """A hash by which demonstrations are known again: of their lengths and returns, and of the first and last
-        episode's beginning. Empty if there are none."""
+        """Hash of the demonstrations' lengths, returns and ends, and of the beginnings of up to eight episodes; empty
+        if there are none."""
         if self.demos is None:
             return ""
         episodes = np.arange(len(self.demos)) if self.episodes is None else self.episodes
-        found = sha256(self.demos.lengths[episodes].tobytes() + self.demos.returns[episodes].tobytes())
-        for index in episodes[[0, -1]].tolist():
-            piece = next(self.demos.pieces(index))
-            found.update(piece.obs.tobytes() + piece.actions.tobytes())
+        rows, found = self.demos.table[episodes], sha256()
+        for name in ("length", "return", "terminated"):
+            found.update(rows[name].tobytes())
+        for place in np.unique(np.linspace(0, len(episodes) - 1, 8).round().astype(int)).tolist():
+            piece = next(self.demos.pieces(int(episodes[place])))
+            for array in (piece.obs, piece.actions, piece.expert_actions):
+                found.update(b"" if array is None else array.tobytes())
         return found.hexdigest()[:16]
 
 

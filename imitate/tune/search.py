@@ -104,11 +104,9 @@ def tune(
         raise InputError(
             f"every hyperparameter of {base.algorithm} that could be searched is given: leave some out"
         )
-    from imitate.training.inputs import demos_digest  # imports torch
-
     base.to_toml(out)  # refuses what best.toml can't have, before the first trial
     with lock(out, "a search"):
-        _check_same(out, _Search(base.to_json(), sorted(ranges), demos_digest(base)), fixed)
+        _check_same(out, base, sorted(ranges), fixed)
         study = _study(out)
 
         def objective(trial: optuna.Trial) -> float:
@@ -271,26 +269,27 @@ class _Search:
     demos: str = ""
 
 
-def _check_same(out: Path, search: _Search, fixed: Mapping[str, Any]) -> None:
+def _check_same(out: Path, base: Experiment, names: list[str], fixed: Mapping[str, Any]) -> None:
     """Raise InputError if the folder holds another search, or something else."""
-    path = out / "search.json"
+    from imitate.training.inputs import demos_digest  # imports torch
+
+    path, run = out / "search.json", base.to_json()
     if path.exists() and any((out / "trials").glob("*")):
         before = read_json(path, _Search)
-        same = before.run == json.loads(json.dumps(search.run))
-        if before.demos not in ("", search.demos):
-            raise InputError(
-                f"{search.run['demos']} has changed since the search in {out} began: restore it, or choose another "
-                "--out"
-            )
-        known, names = set(before.searched), set(search.searched)
+        same, known = before.run == json.loads(json.dumps(run)), set(before.searched)
         # An older version may have searched more, but a value that is fixed now was not the same then.
-        now_fixed = any(name.split(".")[0] in fixed for name in known - names)
-        if not same or not names <= known or now_fixed:
+        now_fixed = any(name.split(".")[0] in fixed for name in known.difference(names))
+        if not same or not known.issuperset(names) or now_fixed:
             raise InputError(
                 f"{out} holds a search with other settings: give the same ones, or another --out"
+            )
+        if before.demos not in ("", demos_digest(base)):
+            raise InputError(
+                f"{base.demos} has changed since the search in {out} began: restore it, or choose another --out"
             )
     elif not path.exists() and any(not file.name.startswith(".") for file in out.iterdir()):
         raise InputError(f"{out} exists and holds no search: choose another --out")
     else:
+        search = _Search(run, names, demos_digest(base))
         _log(out).unlink(missing_ok=True)  # of a search whose input was refused before its first trial
         write_json(path, asdict(search))

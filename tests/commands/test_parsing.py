@@ -130,7 +130,8 @@ def test_a_comma_may_be_part_of_a_files_name(tmp_path: Path, monkeypatch: pytest
         return 0
 
     assert run(many, ["--files", "a,b.h5", "c.h5"], "many") == 0
-    assert taken == [(Path("a,b.h5"), Path("c.h5"))]
+    assert run(many, ["--files", "a,*.h5", "c.h5"], "many") == 0
+    assert taken == [(Path("a,b.h5"), Path("c.h5")), (Path("a,*.h5"), Path("c.h5"))]
 
 
 def help_of(capsys: pytest.CaptureFixture[str], option: str, *words: str) -> str:

@@ -200,6 +200,9 @@ def test_demonstrations_that_have_changed_end_the_search(capsys: pytest.CaptureF
     ]
     assert main([*command, "--trials", "1"]) == 0
     Path("mine.h5").rename("old.h5")
+    command[command.index("mine.h5")] = "old.h5"
+    assert "other settings" in refused(capsys, *command, "--trials", "2")
+    command[command.index("old.h5")] = "mine.h5"
     with DemoReader("old.h5") as reader, DemoWriter("mine.h5", reader.info) as writer:
         writer.append(reader[0])
     assert "mine.h5 has changed since the search in search began: restore it, or" in refused(

@@ -33,6 +33,7 @@ from imitate import (
 )
 from imitate.algorithms import ALGORITHMS
 from imitate.envs.make import make_env
+from imitate.envs.spaces import beyond
 from imitate.envs.vec import SyncVecEnv
 from imitate.errors import InputError
 
@@ -151,6 +152,14 @@ def test_bounds_of_actions_are_those_of_the_environments(tmp_path: Path) -> None
     with pytest.raises(InputError, match=refused.format("policy")):
         PPO(PPOConfig(), envs=half, policy=policies[1], seed=0)
     PPO(PPOConfig(), envs=whole, policy=policies[0], seed=0)
+
+
+@pytest.mark.parametrize(("one", "other"), [(np.float32, np.float64), (np.float64, np.float32)])
+def test_bounds_that_differ_by_rounding_are_alike(one: type[np.floating], other: type[np.floating]) -> None:
+    """0.4 in single precision is 0.4000000059604645."""
+    boxes = [gym.spaces.Box(-0.4, 0.4, (1,), dtype) for dtype in (one, other)]
+    assert not beyond(*boxes)
+    assert beyond(gym.spaces.Box(-0.4, 0.5, (1,), one), boxes[1])
 
 
 FROM_ACTIONS = [

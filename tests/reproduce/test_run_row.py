@@ -104,9 +104,11 @@ class Ended(KeyboardInterrupt):
 
 @pytest.mark.parametrize(("came", "told"), [(KeyboardInterrupt, "SIGTERM"), (Ended, "SIGINT")])
 def test_an_interrupted_command_saves_what_it_has(
-    came: type[KeyboardInterrupt], told: str, tmp_path: Path
+    came: type[KeyboardInterrupt], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It takes longer than the quarter of a second after which `subprocess.run` would kill it."""
+
+    monkeypatch.setattr(run_row, "_GRACE", 0.2)
 
     def interrupt(*_: object) -> None:
         raise came
@@ -125,6 +127,23 @@ def test_an_interrupted_command_saves_what_it_has(
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert (tmp_path / "saved").read_text() == told
+
+
+def test_a_command_that_ends_by_itself_gets_no_other_signal(tmp_path: Path) -> None:
+    """The signal went to both, as a terminal's does: a second one could interrupt the save of an expert."""
+    program = SAVING.replace("while not got:", "while False:").replace("time.sleep(0.6)", "time.sleep(1)")
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        with pytest.raises(KeyboardInterrupt):
+            run_row._run([sys.executable, "-c", program], cwd=tmp_path, env=dict(os.environ))
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert (tmp_path / "saved").read_text() == ""
 
 
 def test_a_command_that_fails_is_one_with_its_words(tmp_path: Path) -> None:

@@ -60,5 +60,8 @@ def test_half_a_surrogate_pair_is_refused(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text(r'{"notes": "preset \uD800 x"}')
     with pytest.raises(InputError, match=r"result.json can't be read: .* surrogates not allowed"):
         read_json(tmp_path / "result.json", dict[str, str])
+    (tmp_path / "result.json").write_bytes(b'{"notes": "\xed\xa0\x80"}')
+    with pytest.raises(InputError, match=r"result.json can't be read: .*can't decode"):
+        read_json(tmp_path / "result.json", dict[str, str])
     (tmp_path / "result.json").write_text(r'{"notes": "preset \ud83d\ude00"}')
     assert read_json(tmp_path / "result.json", dict[str, str]) == {"notes": "preset \U0001f600"}
