@@ -21,7 +21,7 @@ __all__ = ["run_seed"]
 
 
 _GRACE = 5.0
-"""Seconds in which a program ends that got the same signal: a terminal or a batch system sends it to both."""
+"""Seconds that a program has to end by itself: a terminal or a batch system sends its signal to both."""
 
 
 def run_seed(commands: list[str], folder: Path) -> dict[str, Any]:

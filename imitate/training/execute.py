@@ -190,7 +190,8 @@ def _prepare(
     # Before anything is written, since unusable demonstrations raise here.
     check = check and checkpoint is None
     inputs = open_inputs(experiment, stack, experts=experts, faults=faults, check=check)
-    if checkpoint is not None and checkpoint.account.demos not in ("", inputs.demos_digest):
+    demos = inputs.demos_digest
+    if checkpoint is not None and checkpoint.account.demos not in ("", demos):
         raise InputError(
             f"{experiment.demos} has changed since the run in {out} began: restore it, or choose another --out"
         )
@@ -212,6 +213,6 @@ def _prepare(
         save_each=inputs.store is not None and not inputs.reproducible,
         checkpoint=checkpoint,
     )
-    run.account.demos = inputs.demos_digest
+    run.account.demos = demos
     experiment.write(out / "config.json")
     return run
