@@ -34,7 +34,7 @@ class MonteCarlo:
 
     An environment's state can't be copied safely, so a state is reached again by replaying the episode's seed and
     actions; replayed steps count too. `make_envs` must give environments that seed each episode (`SyncVecEnv`). Each
-    play makes new ones, because some environments (BipedalWalker) remember earlier episodes.
+    play makes new ones, because some environments (CarRacing) remember earlier episodes.
 
     env_steps, expert_queries   spent so far
     """
