@@ -74,8 +74,8 @@ def collect(
 
     If interrupted (Ctrl-C, a kill, a full disk), the file keeps every finished episode. A resumed collection with
     `episodes` ends up with the same seeds as an uninterrupted one. The episodes are also equal bit by bit if
-    environment and policy are deterministic (CarRacing keeps its physics world across resets, and the last bit of an action
-    may depend on the batch size).
+    environment and policy are deterministic. (CarRacing keeps its physics world across resets, and the last bit of an
+    action may depend on the batch size.)
 
     Raises InputError if `out` exists and `resume` is not set, if it was collected with other settings, and if the disk
     is full; a `Fault` if the policy or the environment fails, or with `skip` if 20 episodes of each environment in a
