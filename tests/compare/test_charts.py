@@ -195,6 +195,17 @@ def test_files_of_a_figure_are_the_same_every_time(tmp_path: Path) -> None:
     assert (tmp_path / "a" / "curves.png").read_bytes() == (tmp_path / "b" / "curves.png").read_bytes()
 
 
+def test_a_link_in_place_of_a_figures_file_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    found, mine, folder = outcome(tmp_path), tmp_path / "mine", tmp_path / "figures"
+    mine.write_text("mine")
+    folder.mkdir()
+    for kind in ("pdf", "png", "csv"):
+        (folder / f"curves.{kind}").symlink_to(mine)
+    save_figure(folder, "curves", [curves(found)], looks(found.comparison.algorithms))
+    assert mine.read_text() == "mine"
+    assert sorted(path.name for path in folder.iterdir()) == ["curves.csv", "curves.pdf", "curves.png"]
+
+
 def test_provenance_names_the_commit_the_seeds_and_the_source_of_the_settings(tmp_path: Path) -> None:
     out = fill(tmp_path / "out", {"bc": five(390, 410), "ppo": five(100, 180)})
     for path in (out / "runs").glob("bc-*"):

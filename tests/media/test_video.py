@@ -187,6 +187,16 @@ def test_a_name_is_no_option_protocol_or_pattern_of_ffmpeg(
     assert {path.name for path in Path(folder).iterdir()} == {"a.mp4", "a.jpg"}
 
 
+def test_a_link_in_place_of_a_poster_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    film, mine = tmp_path / "a.mp4", tmp_path / "mine"
+    record_video(Constant(0), "Countdown-v0", film)
+    mine.write_text("mine")
+    (tmp_path / "a.jpg").symlink_to(mine)
+    poster(film)
+    assert mine.read_text() == "mine"
+    assert (tmp_path / "a.jpg").read_bytes().startswith(b"\xff\xd8")
+
+
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "film.mp4").write_bytes(b"mine")
     with pytest.raises(InputError, match="exists already"):

@@ -13,7 +13,7 @@ from imitate.compare.execute.training import expert_of, stored_policy
 from imitate.compare.plan.comparison import Comparison
 from imitate.compare.statistics.job_results import Film
 from imitate.envs.seeds import TEST_SEED
-from imitate.files import write_json
+from imitate.files import atomic, write_json
 from imitate.media.video import record_video
 
 __all__ = ["film", "poster"]
@@ -55,6 +55,7 @@ def film(
 def poster(video: Path) -> None:
     """Write the video's first picture as a JPEG beside it; the page shows it before the video plays."""
     # Without "file:" a name may be an option or a protocol, without -update a pattern for many pictures.
-    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", "-nostdin", "-i", f"file:{video}"]
-    command += ["-frames:v", "1", "-update", "1", "-q:v", "8", f"file:{video.with_suffix('.jpg')}"]
-    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-loglevel", "error", "-nostdin", "-i", f"file:{video}"]
+    command += ["-frames:v", "1", "-update", "1", "-q:v", "8", "-f", "image2"]
+    with atomic(video.with_suffix(".jpg")) as picture:
+        subprocess.run([*command, f"file:{picture}"], check=True, stdin=subprocess.DEVNULL)

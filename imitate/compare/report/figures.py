@@ -18,6 +18,7 @@ from imitate.compare.formatting import number
 from imitate.compare.plan.learners import title
 from imitate.compare.report.charts import Dots, Line, Lines, Row, as_csv
 from imitate.compare.report.colours import Look
+from imitate.files import atomic
 
 __all__ = ["balanced", "draw", "save_figure", "spread"]
 
@@ -65,8 +66,10 @@ def save_figure(
     with mpl.rc_context(STYLE):
         figure = draw(charts, styles, columns=columns)
         for kind, metadata in (("pdf", {"CreationDate": None}), ("png", {"Software": None})):
-            figure.savefig(folder / f"{name}.{kind}", dpi=200, facecolor="white", metadata=metadata)
-    (folder / f"{name}.csv").write_text(as_csv(charts if points is None else points), "utf-8")
+            with atomic(folder / f"{name}.{kind}") as file:
+                figure.savefig(file, format=kind, dpi=200, facecolor="white", metadata=metadata)
+    with atomic(folder / f"{name}.csv") as file:
+        file.write_text(as_csv(charts if points is None else points), "utf-8")
     return (folder / f"{name}.pdf").read_bytes()
 
 
