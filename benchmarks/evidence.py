@@ -81,9 +81,14 @@ def teacher_returns(record: Mapping[str, Any], teachers: Mapping[str, Any]) -> A
 
 
 def minus_teacher(record: Mapping[str, Any], teachers: Mapping[str, Any]) -> Difference | None:
-    """Mean return of a row minus its teacher's, paired by episode; None if no teacher's episodes are stored."""
-    teacher = teacher_returns(record, teachers)
-    return None if teacher is None else difference(returns(record), teacher)
+    """Mean return of a row minus its teacher's, paired by episode, and by seed if each has a teacher of its own; None
+    if no teacher's episodes are stored."""
+    teacher, own = teacher_returns(record, teachers), returns(record)
+    if teacher is None:
+        return None
+    return (
+        difference(own, teacher) if teacher.ndim == 1 else difference(own - teacher, np.zeros(own.shape[1]))
+    )
 
 
 def winners(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[int | None]:

@@ -12,6 +12,7 @@ import numpy as np
 from evidence import (
     KNOWN,
     LEARNERS,
+    LEAST_SEEDS,
     LEVELS,
     Cost,
     Curve,
@@ -61,7 +62,7 @@ def figures(name: str, row: Record, record: Record, teachers: Record) -> dict[st
     that took most."""
     counted = ("env_steps", "demo_steps", "validation_steps")
     share, gain, best = record.get("share_of_range"), minus_teacher(record, teachers), share_of_best(record)
-    wanted, commits = row.get("seeds", 3), commits_of(record)
+    wanted, commits, enough = row.get("seeds", 3), commits_of(record), len(record["seeds"]) >= LEAST_SEEDS
     marks = [f"{len(record['seeds'])} of {wanted} seeds"] if len(record["seeds"]) < wanted else []
     marks += [row["settings"]] if "settings" in row else []
     return {
@@ -74,9 +75,8 @@ def figures(name: str, row: Record, record: Record, teachers: Record) -> dict[st
         "expert_return": record["expert_mean"],
         "share": "" if share is None else f"{share:.1%}",
         "of_best": "" if best is None or row.get("env_kwargs") else f"{best:.0%}",
-        "gain": gain,
-        "minus": "" if gain is None else signed(gain),
-        "better": gain is not None and gain.low > 0,
+        "minus": "" if gain is None else signed(gain) if enough else f"{gain.mean:+,.1f}",
+        "better": gain is not None and enough and gain.low > 0,
         "commit": ", ".join(commits),
         "steps": max(sum(seed.get(kind, 0) for kind in counted) for seed in record["seeds"]),
     }
@@ -90,7 +90,9 @@ def beside(name: str, known: Mapping[str, Record]) -> list[str]:
             cells += ["not run", ""]
             continue
         record = known[other]
-        minus = difference(returns(known[name]), returns(record)) if len(record["seeds"]) >= 3 else None
+        minus = (
+            difference(returns(known[name]), returns(record)) if len(record["seeds"]) >= LEAST_SEEDS else None
+        )
         bold = "**" if minus is not None and minus.low > 0 else ""
         cells += [f"{record['mean']:,.0f} ({(count := len(record['seeds']))} seed{'s' * (count > 1)})"]
         cells += ["few seeds" if minus is None else f"{bold}{signed(minus)}{bold}"]

@@ -111,7 +111,8 @@ def test_bold_rows_are_above_their_expert_and_no_others() -> None:
         name = row[-1].strip("`")
         found = record(name)
         minus = numbers(row[3])
-        assert row[1].startswith("**") == bool(minus and minus[1] > 0), name
+        assert row[1].startswith("**") == (len(minus) == 3 and minus[1] > 0), name
+        assert not minus or (len(minus) == 3) == (len(found["seeds"]) >= 3), name
         marked += row[1].startswith("**")
         if minus:
             teacher = found.get("expert_returns") or teachers[found["expert"]]["returns"]
@@ -164,6 +165,37 @@ def test_the_suites_score_and_its_intervals() -> None:
     value = stats.trim_mean(point, 0.25)
     stretched = value + factor * (np.percentile(drawn, (2.5, 97.5)) - value)
     assert numbers(row[4]) == pytest.approx(stretched, abs=0.016)
+
+
+def test_a_teacher_of_each_seed_is_paired_with_it() -> None:
+    from evidence import minus_teacher
+
+    rng = np.random.default_rng(0)
+    teachers = np.array([[-100.0], [0.0], [100.0]]) + rng.normal(0, 5, (3, 40))
+    gained = teachers + rng.normal(2, 1, (3, 40))
+    seeds = [{"returns": each.tolist()} for each in gained]
+    found = minus_teacher({"expert": None, "expert_returns": teachers.tolist(), "seeds": seeds}, {})
+    assert found is not None
+    assert 0 < found.low < 2 < found.high < 4
+
+
+def test_fewer_than_three_seeds_have_a_difference_but_no_interval_and_are_never_bold() -> None:
+    from shown import figures
+
+    row = {"label": "", "env": "Pendulum-v1"}
+    seed = {"returns": [1.0, 2.0, 3.0], "mean": 2.0, "env_steps": 1}
+    known = {
+        "expert": None,
+        "expert_returns": [0.0, 1.0, 2.5],
+        "expert_mean": 1.2,
+        "mean": 2.0,
+        "random": 0.0,
+    }
+    for seeds, minus in ((1, "+0.8"), (2, "+0.8"), (3, "+0.8 [")):
+        shown = figures("row", row, known | {"env": "Pendulum-v1", "seeds": [seed] * seeds}, {})
+        assert shown["minus"].startswith(minus)
+        assert ("[" in shown["minus"]) == (seeds == 3)
+        assert seeds == 3 or not shown["better"]
 
 
 def test_costs_by_hand() -> None:
