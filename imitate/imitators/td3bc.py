@@ -100,7 +100,8 @@ class TD3BC:
                 "the rewards of these demonstrations are all 0: td3bc learns from rewards; use bc"
             )
         policy.encoder.observe(torch.from_numpy(self.replay.frames[self.replay.acted]).to(self.device))
-        self.critics, self.policy_net = Critics(policy, config), PolicyNet(policy, config)
+        self.critics = Critics(policy, config.learning_rate, config.tau)
+        self.policy_net = PolicyNet(policy, config.learning_rate)
         self.target_policy = copy.deepcopy(self.policy_net.stack).requires_grad_(False)
         self._followed = tuple(self.target_policy.parameters()), tuple(self.policy_net.stack.parameters())
         self.iteration = self.updates = 0

@@ -11,7 +11,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import torch
 from gymnasium import spaces
@@ -38,7 +38,6 @@ __all__ = [
     "ActorCritic",
     "Critics",
     "PolicyNet",
-    "Rates",
     "check_continuous",
     "critic_loss",
     "soft_targets",
@@ -59,15 +58,6 @@ def critic_loss(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     return 0.5 * errors.square().mean((1, 2)).sum(), errors / errors.shape[1]
 
 
-class Rates(Protocol):
-    """The fields of a config that `Critics` and `PolicyNet` read."""
-
-    @property
-    def learning_rate(self) -> float: ...
-    @property
-    def tau(self) -> float: ...
-
-
 class Critics:
     """The critics of a policy, the target that slowly follows them, and their optimiser.
 
@@ -76,11 +66,11 @@ class Critics:
 
     parts = ("target", "optimizer")  # the critics themselves are part of the policy
 
-    def __init__(self, policy: ActorPolicy, config: Rates) -> None:
+    def __init__(self, policy: ActorPolicy, learning_rate: float, tau: float) -> None:
         assert policy.critic is not None
-        self.online, self.tau = policy.critic, config.tau
+        self.online, self.tau = policy.critic, tau
         self.target = copy.deepcopy(self.online).requires_grad_(False)
-        self.optimizer = Adam(self.online.parameters(), config.learning_rate)
+        self.optimizer = Adam(self.online.parameters(), learning_rate)
         self._followed = tuple(self.target.parameters()), tuple(self.online.parameters())
 
     def of_target(self, obs: Tensor, actions: Tensor) -> Tensor:
@@ -119,11 +109,11 @@ class PolicyNet:
 
     parts = ("optimizer",)  # the network is the policy's
 
-    def __init__(self, policy: ActorPolicy, config: Rates) -> None:
+    def __init__(self, policy: ActorPolicy, learning_rate: float) -> None:
         stack = stack_of(policy)
         assert stack is not None
         self.stack = stack
-        self.optimizer = Adam(self.stack.parameters(), config.learning_rate)
+        self.optimizer = Adam(self.stack.parameters(), learning_rate)
 
     def outputs(self, obs: Tensor) -> Tensor:
         """The head's outputs, without gradients."""
@@ -210,7 +200,8 @@ class ActorCritic(OffPolicy):
                 state_std=state_std,
                 critic=shape,
             ).to(device)
-        self.critics, self.policy_net = Critics(policy, config), PolicyNet(policy, config)
+        self.critics = Critics(policy, config.learning_rate, config.tau)
+        self.policy_net = PolicyNet(policy, config.learning_rate)
         self.dimensions = policy.output.out_features // (2 if state_std else 1)
         super().__init__(
             config,

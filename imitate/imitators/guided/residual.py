@@ -37,7 +37,7 @@ class ResidualUpdates(Updates):
 
     def __init__(self, student: ActorPolicy, clone: ActorPolicy, config: GuidedConfig) -> None:
         super().__init__(student, config)
-        self.clone_net = PolicyNet(clone, config)
+        self.clone_net = PolicyNet(clone, config.learning_rate)
         with torch.no_grad():  # means of 0: at first the expert's action is not corrected
             student.output.weight[: self.dimensions].zero_()
             student.output.bias[: self.dimensions].zero_()

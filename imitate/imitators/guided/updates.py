@@ -70,7 +70,8 @@ class Updates:
 
     def __init__(self, student: ActorPolicy, config: GuidedConfig) -> None:
         self.student, self.config, self.dimensions = student, config, student.output.out_features // 2
-        self.critics, self.policy_net = Critics(student, config), PolicyNet(student, config)
+        self.critics = Critics(student, config.learning_rate, config.tau)
+        self.policy_net = PolicyNet(student, config.learning_rate)
         self.temperature = Temperature(config, self.dimensions, student.output.weight.device)
         self._steps: dict[Phase, Graphed] = {}
         self._rated = Graphed(self._rate, network=student)
