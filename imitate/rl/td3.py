@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from imitate.configs.td3 import TD3Config
+from imitate.configs.td3bc import TD3BCConfig
 from imitate.datasets.storage.reader import DemoReader
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
@@ -29,15 +29,6 @@ from imitate.rl.handed import takes
 __all__ = ["TD3", "TD3Config", "first_value", "smoothed_targets"]
 
 
-class Smoothing(Protocol):
-    """The fields of a config that `smoothed_targets` reads."""
-
-    @property
-    def target_noise(self) -> float: ...
-    @property
-    def noise_clip(self) -> float: ...
-
-
 def first_value(outputs: Tensor) -> tuple[Tensor, Tensor]:
     """The values (B,) of the first critic, from the outputs (C, B, 1) of all; and the gradient of their sum."""
     gradient = torch.zeros_like(outputs)
@@ -46,7 +37,7 @@ def first_value(outputs: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def smoothed_targets(
-    target_policy: Stack, critics: Critics, batch: Batch, noise: Tensor, config: Smoothing
+    target_policy: Stack, critics: Critics, batch: Batch, noise: Tensor, config: TD3Config | TD3BCConfig
 ) -> Tensor:
     """Targets (B, 1): returns plus the lesser value of the target policy's next action with noise: standard normal
     `noise` (B, D), scaled and clipped."""
