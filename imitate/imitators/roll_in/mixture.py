@@ -9,7 +9,7 @@ import numpy as np
 from imitate.configs.dagger import Per, Schedule
 from imitate.envs.spaces import Array
 
-__all__ = ["Mixture", "Per", "Schedule", "mixing_coefficient"]
+__all__ = ["Mixture", "mixing_coefficient"]
 
 Act = Callable[[Array], Array]
 

@@ -6,42 +6,23 @@ import itertools
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from imitate.configs.dagger import DAggerConfig
 from imitate.datasets.storage.writer import DemoWriter
 from imitate.envs.spaces import Array
 from imitate.envs.vec import VecEnv
 from imitate.errors import Fault, InputError
 from imitate.imitators.cloning import mean_agreement
-from imitate.imitators.roll_in.mixture import Mixture, Per, Schedule, mixing_coefficient
+from imitate.imitators.roll_in.mixture import Mixture, mixing_coefficient
 from imitate.imitators.roll_in.teachers import Teacher, Teachers
 from imitate.nn.policy import ActorPolicy
 from imitate.rl.rollout import Rollout, Sampler
 
 __all__ = ["Labelled", "RollIn"]
-
-
-class _Settings(Protocol):
-    """The hyperparameters of roll-ins; `DAggerConfig` describes them."""
-
-    @property
-    def total_steps(self) -> int: ...
-    @property
-    def iterations(self) -> int: ...
-    @property
-    def alpha_schedule(self) -> Schedule: ...
-    @property
-    def alpha_rate(self) -> float: ...
-    @property
-    def alpha_floor(self) -> float | None: ...
-    @property
-    def alpha_per(self) -> Per: ...
-    @property
-    def switch_probability(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -78,7 +59,7 @@ class RollIn:
 
     def __init__(
         self,
-        config: _Settings,
+        config: DAggerConfig,
         envs: VecEnv,
         teacher: Teacher | Teachers,
         store: DemoWriter,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from torch import Tensor
 
+from imitate.configs.dagger import DAggerConfig
 from imitate.datasets.trajectory import tensor_of
 from imitate.envs.spaces import Array, is_plain
 from imitate.imitators.cloning import Cloning, imitation_loss
@@ -26,15 +27,6 @@ Loss = Callable[..., tuple[Tensor, dict[str, Tensor]]]
 parts of it (B,) to log by name."""
 
 
-class _Settings(Protocol):
-    """The hyperparameters that a student needs."""
-
-    @property
-    def ema(self) -> float: ...
-    @property
-    def learning_rate(self) -> float: ...
-
-
 class Student:
     """A policy that learns from labelled states.
 
@@ -42,7 +34,7 @@ class Student:
     policy   the moving average of its weights
     """
 
-    def __init__(self, config: _Settings, actor: ActorPolicy) -> None:
+    def __init__(self, config: DAggerConfig, actor: ActorPolicy) -> None:
         self.config, self.actor, self.policy = config, actor, copy.deepcopy(actor)
         self.average = Average(self.policy, self.actor, config.ema)
         self.optimizer = Adam(self.actor.parameters(), config.learning_rate, max_grad_norm=1.0)
