@@ -7,12 +7,14 @@ compare them with autograd's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, Protocol, cast
+from typing import Any, cast
 
 import torch
 from gymnasium import spaces
 from torch import Tensor
 
+from imitate.configs.bc import BCConfig
+from imitate.configs.dagger import DAggerConfig
 from imitate.datasets.trajectory import tensor_of
 from imitate.envs.spaces import Array, values_of
 from imitate.errors import InputError
@@ -38,19 +40,8 @@ _EDGE = 0.99  # of the bounds, where the input of the tanh would be infinite
 Loss = Callable[[ActorPolicy, Distribution, Tensor], Tensor]
 
 
-class _Network(Protocol):
-    """The hyperparameters of an imitator that describe its network."""
-
-    @property
-    def hidden(self) -> tuple[int, ...] | None: ...
-    @property
-    def activation(self) -> Literal["tanh", "relu"] | None: ...
-    @property
-    def log_std_init(self) -> float: ...
-
-
 def new_policy(
-    config: _Network,
+    config: BCConfig | DAggerConfig,
     observation_space: spaces.Space[Any],
     action_space: spaces.Space[Any],
     *,
