@@ -175,7 +175,26 @@ class Shuffler:
             yield from self._cache.minibatches(order, batch_size, fields, budget)
             return
         self._forget()
-        yield from self._stream(table, episodes, batch_size, rng, fields, budget)
+        # Contiguous blocks in random order fill a window of `budget` bytes, which is shuffled.
+        ranges = [_steps_of(table, start, stop) for start, stop in _runs(np.sort(episodes))]
+        total = sum(stop - start for start, stop in ranges)
+        steps = Steps(self._columns, self._stack)
+        rows = total + self._stack * len(episodes)
+        # A multiple of the batch size, so that only the epoch's last batch is short.
+        window = max(1, int(total * budget / steps.nbytes(total, rows)) // batch_size) * batch_size
+        length = max(1, window // _BLOCKS)
+        blocks = [(at, min(at + length, stop)) for start, stop in ranges for at in range(start, stop, length)]
+        queue = [blocks[index] for index in rng.permutation(len(blocks))]
+        steps.reserve(window, window * rows // total + 2 * _BLOCKS * self._stack)
+        while queue:
+            steps.clear()
+            while queue and len(steps) < window:
+                start, stop = queue.pop()
+                cut = min(stop, start + window - len(steps))
+                steps.load(table, start, cut)
+                if cut < stop:
+                    queue.append((cut, stop))
+            yield from steps.minibatches(rng.permutation(len(steps)), batch_size, fields, budget)
 
     def _fits(self, table: Array, episodes: Array, budget: int) -> bool:
         """True if `episodes` can be cached; the cache is emptied if they fit only without the others."""
@@ -209,36 +228,6 @@ class Shuffler:
         lengths = table["length"][episodes]
         offsets = self._cached_at[episodes] - np.concatenate([[0], np.cumsum(lengths)[:-1]])
         return np.repeat(offsets, lengths) + np.arange(lengths.sum())
-
-    def _stream(
-        self,
-        table: Array,
-        episodes: Array,
-        batch_size: int,
-        rng: np.random.Generator,
-        fields: Sequence[Field],
-        budget: int,
-    ) -> Iterator[tuple[Tensor, ...]]:
-        """Contiguous blocks in random order fill a window of `budget` bytes, which is shuffled."""
-        ranges = [_steps_of(table, start, stop) for start, stop in _runs(np.sort(episodes))]
-        total = sum(stop - start for start, stop in ranges)
-        steps = Steps(self._columns, self._stack)
-        rows = total + self._stack * len(episodes)
-        # A multiple of the batch size, so that only the epoch's last batch is short.
-        window = max(1, int(total * budget / steps.nbytes(total, rows)) // batch_size) * batch_size
-        length = max(1, window // _BLOCKS)
-        blocks = [(at, min(at + length, stop)) for start, stop in ranges for at in range(start, stop, length)]
-        queue = [blocks[index] for index in rng.permutation(len(blocks))]
-        steps.reserve(window, window * rows // total + 2 * _BLOCKS * self._stack)
-        while queue:
-            steps.clear()
-            while queue and len(steps) < window:
-                start, stop = queue.pop()
-                cut = min(stop, start + window - len(steps))
-                steps.load(table, start, cut)
-                if cut < stop:
-                    queue.append((cut, stop))
-            yield from steps.minibatches(rng.permutation(len(steps)), batch_size, fields, budget)
 
 
 def load_transitions(
