@@ -71,9 +71,8 @@ def suite_latex(suite: SuiteOutcome) -> str:
         else f"Mean return over {counted(suite.seeds, 'seed')}"
     )
     steps = " to ".join(f"{each:,}" for each in budgets)
-    names = [name for outcome in outcomes.values() for name in outcome.comparison.algorithms]
     without = without_failed(
-        {title(name): sum(outcome.failed(name) for outcome in outcomes.values()) for name in names}
+        {title(name): sum(outcome.failed(name) for outcome in outcomes.values()) for name in suite.order}
     )
     caption = f"{shown}, after {steps} environment steps{without}. {INTERVALS} {BOLD}"
     return as_latex(table, columns, caption=caption, label=suite.name, bold=bold)
