@@ -369,10 +369,8 @@ def _own(name: str) -> Algorithm:
 
     from imitate.envs.trust import import_typed
 
-    module, class_name = (
-        import_typed(name, "`imitate train` or `imitate compare --add`"),
-        name.rpartition(":")[2],
-    )
+    module = import_typed(name, "`imitate train` or `imitate compare --add`")
+    class_name = name.rpartition(":")[2]
     learner = getattr(module, class_name, None)
     config = getattr(module, f"{class_name}Config", None)
     if not inspect.isclass(learner) or not (inspect.isclass(config) and dataclasses.is_dataclass(config)):

@@ -49,10 +49,8 @@ def to_onnx(policy: ActorPolicy, path: str | Path) -> None:
             warnings.simplefilter("ignore")
             torch.onnx.export(
                 deployed,
-                (
-                    _traceable(inputs),
-                    {},
-                ),  # {}: no named arguments, for which it would take a dict that is last
+                # {}: no named arguments, for which it would take a dict that is last.
+                (_traceable(inputs), {}),
                 str(file),
                 input_names=names,
                 output_names=[output],

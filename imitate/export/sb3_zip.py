@@ -101,10 +101,8 @@ def _model(policy: ActorPolicy) -> Any:
 
     architecture, is_image = policy.architecture, policy.encoder.is_image
     hidden = [] if is_image else architecture["hidden"]
-    name, env = (
-        "CnnPolicy" if is_image else "MlpPolicy",
-        _Spaces(policy.observation_space, policy.action_space),
-    )
+    name = "CnnPolicy" if is_image else "MlpPolicy"
+    env = _Spaces(policy.observation_space, policy.action_space)
     shape: dict[str, Any] = {"activation_fn": nn.Tanh if architecture["activation"] == "tanh" else nn.ReLU}
     if policy.head != "squashed":
         shape["net_arch"] = {"pi": hidden, "vf": hidden}
@@ -116,9 +114,8 @@ def _model(policy: ActorPolicy) -> Any:
         gamma = critic["gamma"]
         shape |= {"n_critics": critic["count"], "net_arch": {"pi": hidden, "qf": list(critic["hidden"])}}
     model = sb3.SAC(name, env, gamma=gamma, policy_kwargs=shape, device="cpu", seed=0, buffer_size=1)
-    model.buffer_size = (
-        _PIXEL_REPLAY if is_image else _REPLAY
-    )  # `SAC.load` makes the replay, of this size or the user's
+    # `SAC.load` makes the replay, of this size or the user's.
+    model.buffer_size = _PIXEL_REPLAY if is_image else _REPLAY
     return model
 
 

@@ -60,8 +60,5 @@ def _film(policy: Policy, env_id: str, env_kwargs: Mapping[str, Any], seed: int,
         for _ in scores(policy, SyncVecEnv([lambda: env]), [seed], limit=limit or math.inf):
             pass
     poster(path)
-    urls = (
-        data_url(path.read_bytes(), "video/mp4"),
-        data_url(path.with_suffix(".jpg").read_bytes(), "image/jpeg"),
-    )
-    return Film(env.returns[0], *urls)
+    picture = path.with_suffix(".jpg").read_bytes()
+    return Film(env.returns[0], data_url(path.read_bytes(), "video/mp4"), data_url(picture, "image/jpeg"))

@@ -83,9 +83,8 @@ class REINFORCE(OnPolicy):
         config, running = self.config, rollout.steps
         self.optimizer.learning_rate = config.learning_rate_at(progress)
         columns = rollout.obs, rollout.actions, self.returns(rollout)
-        seen, raw_actions, returns = (
-            torch.from_numpy(x[running]).to(self.device) for x in columns
-        )  # (B, ...)
+        # (B, ...)
+        seen, raw_actions, returns = (torch.from_numpy(x[running]).to(self.device) for x in columns)
         if not torch.isfinite(returns.var(correction=0)):
             raise FloatingPointError(
                 f"returns of up to {float(returns.abs().max()):g} have no finite variance: scale the rewards down"
