@@ -327,8 +327,8 @@ def resolve_device(name: str) -> str:
         return name
     import torch
 
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda" and not torch.cuda.is_available():
+    if torch.cuda.is_available():
+        return "cuda"
+    if name == "cuda":
         raise InputError("device cuda: this torch sees no GPU; use --device cpu")
-    return name
+    return "cpu"
