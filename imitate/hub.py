@@ -139,7 +139,6 @@ def _note(found: Repository, files: Collection[str]) -> None:
         sizes = before.sizes | sizes
     path = _cache_of(found.name, found.kind) / _NOTE.format(_revision(found.name))
     with suppress(OSError):  # a cache that others filled may be read-only
-        path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, asdict(_Fetched(_endpoint() or "", found.sha, sizes)))
 
 
