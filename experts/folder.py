@@ -49,12 +49,10 @@ def save_expert(
 
     Raises InputError for an agent that could not be loaded again.
     """
-    policy = model.policy
-    kwargs = dict(model.policy_kwargs)
     spec = make_spec(
         type(model).__name__,
-        type(policy).__name__,
-        kwargs,
+        type(model.policy).__name__,
+        dict(model.policy_kwargs),
         model.observation_space,
         model.action_space,
         exploration_rate=float(getattr(model, "exploration_rate", 0.0)),
@@ -69,7 +67,7 @@ def save_expert(
             key: value for key, value in meta.items() if key not in ("env_id", "env_kwargs", "measured")
         },
     }
-    write_folder(folder, spec, policy.state_dict(), normalisation, description)
+    write_folder(folder, spec, model.policy.state_dict(), normalisation, description)
 
 
 def write_folder(
