@@ -210,15 +210,12 @@ class HandOver:
         """The returns, by seed, of these whole episodes, in at most `limit` steps."""
         return played(act, self.learner.sampler, seeds, limit)[1]
 
-    _FLAGS = ("tested", "takes_kept")
-
     def state_dict(self) -> dict[str, Any]:
-        return self.learner.state_dict() | {name: getattr(self, name) for name in self._FLAGS}
+        return self.learner.state_dict() | {"tested": self.tested, "takes_kept": self.takes_kept}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.learner.load_state_dict(state)
-        for name in self._FLAGS:
-            setattr(self, name, state[name])
+        self.tested, self.takes_kept = state["tested"], state["takes_kept"]
 
 
 def _clearly(returns: Array, others: Array) -> bool:
