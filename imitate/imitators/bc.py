@@ -73,8 +73,7 @@ class Member:
 class BC:
     """Behavioural cloning from a demonstrations file that is streamed if it is too large for memory."""
 
-    env_steps = least_steps = 0
-    expert_queries = 0
+    env_steps = least_steps = expert_queries = 0
 
     @takes(BCConfig)
     def __init__(
@@ -195,10 +194,9 @@ class BC:
             self.whitening.fold(self.policy)
 
     def state_dict(self) -> dict[str, Any]:
+        counts = {"epoch": self.epoch, "updates": self.updates}
         members = [member.state_dict() for member in self.members]
-        return {"epoch": self.epoch, "updates": self.updates, "members": members} | parts_state(
-            self, "policy"
-        )
+        return counts | {"members": members} | parts_state(self, "policy")
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.epoch, self.updates = state["epoch"], state["updates"]
