@@ -63,10 +63,8 @@ class DACConfig(SACConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range(self, 1, math.inf, "discriminator_hidden", "demo_every")
-        check_range(
-            *(self, 0, math.inf, "discriminator_learning_rate", "weight_decay", "mixup", "gradient_penalty"),
-            "entropy_bonus",
-        )
+        names = ("discriminator_learning_rate", "weight_decay", "mixup", "gradient_penalty", "entropy_bonus")
+        check_range(self, 0, math.inf, *names)
         check_range(self, 0, 0.9, "discriminator_dropout", "input_dropout")
         if self.n_step != 1 or self.least_reward is not None:
             raise InputError(
