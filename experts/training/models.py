@@ -9,7 +9,6 @@ from importlib import import_module, resources
 from numbers import Real
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import torch
 from stable_baselines3.common.atari_wrappers import ClipRewardEnv, EpisodicLifeEnv
@@ -87,12 +86,8 @@ def make_venv(
         lambda: Checked(make_env(env_id, env_kwargs)),
         n_envs=num_envs,
         seed=seed,
-        wrapper_class=_one_life if learned_from else None,
+        wrapper_class=(lambda env: ClipRewardEnv(EpisodicLifeEnv(env))) if learned_from else None,
     )
-
-
-def _one_life(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
-    return ClipRewardEnv(EpisodicLifeEnv(env))
 
 
 def make_model(
