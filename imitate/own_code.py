@@ -44,8 +44,8 @@ def own_code(*objects: Any) -> str:
     all that these import. Empty if none of them is the user's own.
 
     Installed packages, Python and `imitate` itself don't count, nor does code without a file, as in a notebook. Of the
-    script that Python was started with, only the definitions that the objects use count: the rest of it may change. The
-    same code has the same hash in any folder.
+    script that Python was started with, only the definitions that the objects use count, and the statements that change
+    these: the rest of it may change. The same code has the same hash in any folder.
     """
     script = sys.modules["__main__"]
     bare = [each.func if isinstance(each, functools.partial) else each for each in objects]
@@ -60,7 +60,7 @@ def own_code(*objects: Any) -> str:
         if file.suffix == ".py":
             tree = ast.parse(code[module.__name__])
             if module is script and script not in bare:
-                tree.body = _definitions(tree, used)
+                tree.body = _definitions(tree, used, _libraries(script))
                 code[module.__name__] = ast.dump(tree).encode()
             waiting += map(sys.modules.get, _imported(tree, module))
     # In an order that doesn't depend on names.
@@ -99,28 +99,46 @@ def _imported(tree: ast.Module, module: ModuleType) -> Iterator[str]:
         yield from (".".join(parts[:end]) for end in range(1, len(parts) + 1))
 
 
-def _definitions(tree: ast.Module, names: set[str]) -> list[ast.stmt]:
-    """The statements of a script that define these names, or what they use in turn."""
+def _libraries(script: ModuleType) -> set[str]:
+    """The names of a script for modules that are not the user's own."""
+    modules = {name: value for name, value in vars(script).items() if isinstance(value, ModuleType)}
+    return {name for name, module in modules.items() if _own_file(module) is None}
+
+
+def _definitions(tree: ast.Module, names: set[str], libraries: set[str]) -> list[ast.stmt]:
+    """The statements of a script that define or change these names, or what they use in turn."""
     chosen: list[ast.stmt] = []
     while True:
-        more = [each for each in tree.body if each not in chosen and (names | {"*"}) & _defined(each)]
+        more = [
+            each for each in tree.body if each not in chosen and (names | {"*"}) & _changed(each, libraries)
+        ]
         if not more:
             return [each for each in tree.body if each in chosen]
         chosen += more
         names = {node.id for each in more for node in ast.walk(each) if isinstance(node, ast.Name)}
 
 
-def _defined(statement: ast.stmt) -> set[str]:
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return {statement.name}
-    defined = set()
-    for node in ast.walk(statement):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            defined.add(node.name)
-        elif isinstance(node, ast.Lambda):
-            defined.add("<lambda>")
-        elif isinstance(node, ast.alias):
-            defined.add((node.asname or node.name).partition(".")[0])
-        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            defined.add(node.id)
-    return defined
+def _changed(node: ast.AST, libraries: set[str]) -> set[str]:
+    """The names that a statement or a part of it binds, or whose objects it changes."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return {node.name}
+    changed = set().union(*(_changed(child, libraries) for child in ast.iter_child_nodes(node)))
+    if isinstance(node, ast.Lambda):
+        changed.add("<lambda>")
+    elif isinstance(node, ast.alias):
+        changed.add((node.asname or node.name).partition(".")[0])
+    elif isinstance(node, ast.Name | ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+        changed |= _root(node)
+    elif isinstance(node, ast.Expr):
+        # A method such as CONFIG.update(...) may change its object, but logging.basicConfig(...) is a function.
+        changed |= _root(node.value) - libraries
+    return changed
+
+
+def _root(node: ast.expr) -> set[str]:
+    """The name whose object `name.attribute[key]` or `name.method(...)` may change; none for `name(...)`."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            return set()
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return {node.id} if isinstance(node, ast.Name) else set()

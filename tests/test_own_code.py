@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import gymnasium as gym
@@ -119,3 +120,45 @@ def test_of_the_script_itself_only_what_the_environment_uses_counts(tmp_path: Pa
     first = found()
     assert first == found(budget=20) != ""
     assert len({first, found(pay=2), found(lambda_arg=False), found(kwarg="'rgb_array'")}) == 4
+
+
+STUDY = """
+import json
+LEVELS = {"easy": [1]}
+class Tank:
+    reach = 1
+    def step(self): return json.dumps(LEVELS["easy"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "counts"),
+    [
+        ('LEVELS["hard"] = [2]', True),
+        ('LEVELS["easy"][0] += 1', True),
+        ('del LEVELS["easy"]', True),
+        ("LEVELS.update(hard=[2])", True),
+        ('LEVELS.setdefault("hard", []).append(2)', True),
+        ("for level in range(2): LEVELS.pop(level)", True),
+        ("Tank.reach = 2", True),
+        ("json.dumps = repr", True),
+        ("json.loads('2')", False),
+        ("tank = Tank()", False),
+        ("Tank().step()", False),
+        ("print(Tank().step())", False),
+        ("if __name__ == '__main__': print(Tank().step())", False),
+        ("try:\n    class Robot:\n        def __init__(self): self.reach = 2\nfinally: pass", False),
+    ],
+)
+def test_statements_that_change_what_is_used_count(
+    statement: str, counts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a comparison would reuse runs from before the change."""
+    script: Any = ModuleType("__main__")
+    script.__file__ = str(tmp_path / "study.py")
+    monkeypatch.setitem(sys.modules, "__main__", script)
+    exec(STUDY, vars(script))
+    Path(script.__file__).write_text(STUDY)
+    before = own_code(script.Tank)
+    Path(script.__file__).write_text(STUDY + statement)
+    assert (own_code(script.Tank) != before) == counts
