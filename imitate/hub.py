@@ -47,7 +47,7 @@ class Repository:
     """A repository at one commit.
 
     name    ORG/REPO@revision, as it was asked for
-    sizes   bytes of its files by name; 0 if the hub doesn't say
+    sizes   bytes of its files by name; None if the hub doesn't say
     card    the metadata on its card, or None
     """
 
@@ -55,7 +55,7 @@ class Repository:
     repo: str
     kind: Kind
     sha: str
-    sizes: Mapping[str, int]
+    sizes: Mapping[str, int | None]
     card: Any
 
 
@@ -87,22 +87,18 @@ def find(name: str, kind: Kind = "model") -> Repository:
                 raise
             logger.warning("%s of hub:%s is taken from the cache: %s", cached.sha, name, _reason(error))
             return cached
-        sizes = {file.rfilename: file.size or 0 for file in info.siblings or []}
+        sizes = {file.rfilename: file.size for file in info.siblings or []}
         return Repository(name, repo, kind, str(info.sha), sizes, info.card_data)
 
 
 def fetch(found: Repository, files: Collection[str], limit: int) -> Path:
     """The folder of the hub's cache with these files of the repository, which are downloaded if they are missing.
 
-    Raises InputError if they have more than `limit` bytes together, or can't be fetched.
+    Raises InputError if they have more than `limit` bytes together, or one has no size, or they can't be fetched.
     """
     from huggingface_hub import snapshot_download
 
-    size = sum(found.sizes[file] for file in files)
-    if size > limit:
-        raise InputError(
-            f"hub:{found.name} has {size} bytes in {len(files)} files, over the limit of {limit}"
-        )
+    sizes = _sizes(found, files, limit)
     cached = _cached(found.name, found.kind)
     if cached is not None and cached.sha == found.sha and set(files) <= set(cached.sizes):
         return _cache_of(found.name, found.kind) / "snapshots" / found.sha
@@ -118,8 +114,26 @@ def fetch(found: Repository, files: Collection[str], limit: int) -> Path:
     missing = [file for file in files if not (Path(folder) / file).is_file()]
     if missing:
         raise InputError(f"hub:{found.name} can't be fetched: {missing[0]} did not come; check the network")
-    _note(found, files)
+    _note(found, sizes)
     return Path(folder)
+
+
+def _sizes(found: Repository, files: Collection[str], limit: int) -> dict[str, int]:
+    """Bytes of these files. Raises InputError if they have more than `limit` bytes together, or one has no size."""
+    sizes = {}
+    for file in files:
+        size = found.sizes[file]
+        if size is None:
+            raise InputError(
+                f"hub:{found.name} is not fetched: the hub doesn't name the size of {file}: wanted sizes of "
+                f"at most {limit} bytes together; download the files yourself and give their path"
+            )
+        sizes[file] = size
+    if (total := sum(sizes.values())) > limit:
+        raise InputError(
+            f"hub:{found.name} has {total} bytes in {len(files)} files, over the limit of {limit}"
+        )
+    return sizes
 
 
 @dataclass(frozen=True)
@@ -131,9 +145,8 @@ class _Fetched:
     sizes: dict[str, Count]
 
 
-def _note(found: Repository, files: Collection[str]) -> None:
+def _note(found: Repository, sizes: dict[str, int]) -> None:
     """Note what was fetched, with what was noted of the same commit before."""
-    sizes = {file: found.sizes[file] for file in files}
     before = _noted(found.name, found.kind)
     if before is not None and before.commit == found.sha:
         sizes = before.sizes | sizes

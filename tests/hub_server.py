@@ -31,6 +31,8 @@ class Hub:
     large: dict[str, bytes] = field(default_factory=dict)
     refuses: str = ""
     """A part of a path that is answered with 503."""
+    unsized: tuple[str, ...] = ()
+    """Suffixes of files whose sizes are not named."""
 
     def put(self, repo: str, files: Files) -> str:
         """A commit with exactly these files; returns its name."""
@@ -86,7 +88,10 @@ class _Handler(BaseHTTPRequestHandler):
                 ]
             )
         else:
-            files = [{"rfilename": name, "size": len(x)} for name, x in commits[sha].items()]
+            files = [
+                {"rfilename": name, "size": None if name.endswith(self.hub.unsized) else len(x)}
+                for name, x in commits[sha].items()
+            ]
             card = _metadata(commits[sha].get("README.md", b"").decode())
             self._json({"id": f"{org}/{name}", "sha": sha, "siblings": files, "tags": [], "cardData": card})
 

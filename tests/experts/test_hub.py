@@ -104,6 +104,18 @@ def test_graded_experts_of_minari(file: str, hub: Hub, files: Files) -> None:
     assert (expert.published_return, expert.published_std) == (214.53, 12.75)
 
 
+def test_a_file_without_a_size_is_not_downloaded(hub: Hub, files: Files) -> None:
+    """It could be of any size; files that are not wanted may lack theirs."""
+    hub.put(AGENT, files)
+    hub.unsized = (".pth",)
+    load_expert("hub:org/a2c-CartPole-v1")
+    hub.unsized = (".pkl",)
+    with pytest.raises(
+        InputError, match=r"doesn't name the size of vec_normalize\.pkl: wanted sizes of at most \d+ bytes"
+    ):
+        load_expert("hub:org/a2c-CartPole-v1")
+
+
 class ProxyError(Exception):
     """As the hub's HTTP client raises it behind the dead proxy of a computing node."""
 
