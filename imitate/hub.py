@@ -270,7 +270,12 @@ def _unreached() -> str:
 
 
 def _unreachable(error: Exception) -> bool:
-    return re.search("Connect|Timeout|Offline|Proxy", type(error).__name__) is not None
+    """True if no connection was made or it was lost, also if the hub's package reports that as a file that is missing.
+
+    HTTP clients have errors of their own, some of which show only by their bases that they are of this kind.
+    """
+    kinds = [*type(error).__mro__, *type(error.__cause__).__mro__]
+    return any(re.search("Connect|Timeout|Offline|Proxy", kind.__name__) for kind in kinds)
 
 
 def _endpoint() -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,6 +20,7 @@ from imitate.errors import InputError
 from imitate.experts import load_expert
 from imitate.experts.expert import Expert
 from imitate.experts.find import _results_on_card
+from imitate.hub import fetch, find
 
 CARTPOLE = "CartPole-v1"
 AGENT = "models/org/a2c-CartPole-v1"
@@ -120,8 +121,16 @@ class ProxyError(Exception):
     """As the hub's HTTP client raises it behind the dead proxy of a computing node."""
 
 
+class SSLError(ConnectionError):
+    """As `requests` has it: one of its connection errors, by another name."""
+
+
 def unreachable(*_: object, **__: object) -> None:
     raise ProxyError("no route")
+
+
+def unverified(*_: object, **__: object) -> None:
+    raise SSLError("certificate verify failed")
 
 
 def test_an_agent_of_which_others_fetched_a_part_is_not_loaded_without_a_network(
@@ -149,14 +158,30 @@ def test_files_that_did_not_come_are_named(
         load_expert("hub:org/a2c-CartPole-v1")
 
 
+def test_a_network_that_fails_after_the_hub_was_asked_is_named(
+    hub: Hub, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hub's package then says that it found no local copy."""
+    hub.put(AGENT, files)
+    found = find("org/a2c-CartPole-v1")
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(InputError, match=r"http://127\.0\.0\.1:9 can't be reached; check the network$"):
+        fetch(found, ["vec_normalize.pkl"], limit=1 << 20)
+
+
+@pytest.mark.parametrize("fails", [unreachable, unverified])
 def test_what_was_fetched_once_needs_no_network(
-    hub: Hub, files: Files, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    fails: Callable[..., None],
+    hub: Hub,
+    files: Files,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     spec, sha = "hub:org/a2c-CartPole-v1", hub.put(AGENT, files)
     hub.put("models/org/never-asked-for", files)
     known = load_expert(spec)
     with monkeypatch.context() as offline:
-        offline.setattr("huggingface_hub.HfApi.repo_info", unreachable)
+        offline.setattr("huggingface_hub.HfApi.repo_info", fails)
         expert = load_expert(spec)
         assert f"{sha} of {spec} is taken from the cache" in caplog.text
         assert isinstance(expert, Expert)
