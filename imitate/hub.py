@@ -152,7 +152,7 @@ def _note(found: Repository, sizes: dict[str, int]) -> None:
         sizes = before.sizes | sizes
     path = _cache_of(found.name, found.kind) / _NOTE.format(_revision(found.name))
     with suppress(OSError):  # a cache that others filled may be read-only
-        write_json(path, asdict(_Fetched(_endpoint() or "", found.sha, sizes)))
+        write_json(path, asdict(_Fetched(_place(), found.sha, sizes)))
 
 
 def _noted(name: str, kind: Kind) -> _Fetched | None:
@@ -161,7 +161,7 @@ def _noted(name: str, kind: Kind) -> _Fetched | None:
         noted = read_json(path, _Fetched) if path.is_file() else None
     except InputError:  # damaged
         return None
-    return noted if noted is not None and noted.endpoint == (_endpoint() or "") else None
+    return noted if noted is not None and noted.endpoint == _place() else None
 
 
 def _cached(name: str, kind: Kind) -> Repository | None:
@@ -262,11 +262,11 @@ def _reason(error: Exception) -> str:
         return "the token may not write there (403): check the name, or use a token with write access"
     if _unreachable(error):
         return _unreached()
-    return f"{one_line(error)[:200]}; check the name and the network"
+    return f"{_said(error)[:200]}; check the name and the network"
 
 
 def _unreached() -> str:
-    return f"{_endpoint() or 'the hub'} can't be reached; check the network"
+    return f"{_place() or 'the hub'} can't be reached; check the network"
 
 
 def _unreachable(error: Exception) -> bool:
@@ -282,6 +282,20 @@ def _endpoint() -> str | None:
     return os.environ.get("HF_ENDPOINT")
 
 
+def _place() -> str:
+    """HF_ENDPOINT as it may be shown and stored; empty if it isn't set."""
+    return _without_password(_endpoint() or "")
+
+
+def _said(error: Exception) -> str:
+    return one_line(_without_password(str(error)))
+
+
+def _without_password(text: str) -> str:
+    """The text without the `user:password@` of the addresses in it."""
+    return re.sub(r"(?<=://)[^/?#\s]*@", "", text)
+
+
 @contextmanager
 def _fetching(name: str) -> Iterator[None]:
     from huggingface_hub.errors import RepositoryNotFoundError
@@ -294,5 +308,5 @@ def _fetching(name: str) -> Iterator[None]:
             "`hf auth login` stores a token, or set HF_TOKEN"
         ) from error
     except Exception as error:  # the hub's own errors, or its HTTP client's
-        reason = _unreached() if _unreachable(error) else f"{one_line(error)[:160]}; check the name"
+        reason = _unreached() if _unreachable(error) else f"{_said(error)[:160]}; check the name"
         raise InputError(f"hub:{name} can't be fetched: {reason}") from error

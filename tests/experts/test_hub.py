@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import gymnasium as gym
 import pytest
 import stable_baselines3 as sb3
-from hub_server import Files, Hub, serving
+from hub_server import WRITER, Files, Hub, serving
 from huggingface_hub import hf_hub_download
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
@@ -20,7 +20,7 @@ from imitate.errors import InputError
 from imitate.experts import load_expert
 from imitate.experts.expert import Expert
 from imitate.experts.find import _results_on_card
-from imitate.hub import fetch, find
+from imitate.hub import fetch, find, push
 
 CARTPOLE = "CartPole-v1"
 AGENT = "models/org/a2c-CartPole-v1"
@@ -202,3 +202,23 @@ def test_a_repository_that_is_not_shown_may_be_private(hub: Hub) -> None:
     hub.put(AGENT, {"README.md": b""})
     with pytest.raises(InputError, match=r"no such repository, or it is private: .*HF_TOKEN.*"):
         load_expert("hub:org/nothing")
+
+
+def test_a_password_in_the_hubs_address_is_neither_shown_nor_stored(
+    hub: Hub, files: Files, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hub.put(AGENT, files)
+    monkeypatch.setenv("HF_ENDPOINT", os.environ["HF_ENDPOINT"].replace("//", "//someone:secret@"))
+    load_expert("hub:org/a2c-CartPole-v1")
+    notes = [note.read_text("utf-8") for note in (tmp_path / "hub").rglob("imitate/*.json")]
+    assert len(notes) == 1
+    assert "secret" not in notes[0]
+    with pytest.raises(InputError, match=r"404 .* http://127"):
+        load_expert("hub:org/a2c-CartPole-v1@nosuch")
+    monkeypatch.setenv("HF_TOKEN", WRITER)
+    hub.refuses = "create"
+    with pytest.raises(InputError, match=r"503 .* http://127"):
+        push("org/mine", {"README.md": b""})
+    monkeypatch.setattr("huggingface_hub.HfApi.repo_info", unreachable)
+    with pytest.raises(InputError, match=r"http://127.* can't be reached"):
+        load_expert("hub:org/never-asked-for")
