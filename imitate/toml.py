@@ -36,7 +36,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     """Read a file as plain data. Raises InputError if it isn't TOML, or holds a date."""
     text = read_bytes(path, 1 << 20)
     try:
-        data: dict[str, Any] = plain_json(json.dumps(tomllib.loads(text.decode())))
+        data: dict[str, Any] = plain_json(json.dumps(tomllib.loads(text.decode("utf-8-sig"))))
     except TypeError as error:  # JSON has none
         raise InputError(f"{path} holds a date or a time: write it as text, in quotes") from error
     except (ValueError, RecursionError) as error:

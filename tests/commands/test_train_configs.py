@@ -97,6 +97,12 @@ def test_toml_in_a_folder_behind_a_link_names_files_that_are_there() -> None:
     assert Path(demos).samefile("demos.h5")
 
 
+def test_toml_may_begin_with_a_byte_order_mark() -> None:
+    """Some editors on Windows write one. JSON with one is read, too."""
+    Path("ppo.toml").write_text('algorithm = "ppo"\nenv_id = "CartPole-v1"\n', "utf-8-sig")
+    assert Experiment.read("ppo.toml").algorithm == "ppo"
+
+
 def test_a_name_in_toml_that_is_no_setting_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """It would be ignored: here the step size belongs in [hyperparameters]."""
     text = 'algorithm = "ppo"\nenv_id = "CartPole-v1"\nlearning_rate = 0.1\n'
