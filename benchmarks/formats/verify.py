@@ -130,7 +130,7 @@ def parted(name: str, rows: np.ndarray[Any, Any]) -> Dump:
 
 
 def compared(truth: Dump, other: Dump) -> list[str]:
-    """The fields that are equal in all episodes, perhaps except for final rows, which some formats can't hold."""
+    """The fields that the other has, and how far they are equal in all episodes: some formats can't hold final rows."""
     episodes = len({name.partition("/")[0] for name in truth})
     if episodes != len({name.partition("/")[0] for name in other}):
         raise SystemExit("another number of episodes")
@@ -141,11 +141,13 @@ def compared(truth: Dump, other: Dump) -> list[str]:
         ]
         if not pairs:
             continue
-        if all(was.shape == now.shape and (was == now).all() for was, now in pairs):
+        if len(pairs) < episodes:
+            said.append(f"{field} DIFFER")
+        elif all(was.shape == now.shape and (was == now).all() for was, now in pairs):
             said.append(field)
         elif all(was.ndim and _same_but_for_the_end(was, now) for was, now in pairs):
             said.append(f"{field} but for the final rows")
-        elif pairs[0][0].dtype == np.uint8:
+        elif pairs[0][0].dtype == np.uint8 and all(_as_long(was, now) for was, now in pairs):
             errors = [np.abs(now - was[: len(now)].astype(float)).mean() for was, now in pairs]
             said.append(f"{field} within {np.mean(errors):.2g} of 255 in the mean, from lossy video")
         else:
@@ -153,9 +155,14 @@ def compared(truth: Dump, other: Dump) -> list[str]:
     return said
 
 
+def _as_long(was: np.ndarray[Any, Any], now: np.ndarray[Any, Any]) -> bool:
+    """True if no rows but the last one are missing."""
+    return len(was) - 1 <= len(now) <= len(was)
+
+
 def _same_but_for_the_end(was: np.ndarray[Any, Any], now: np.ndarray[Any, Any]) -> bool:
     rows = len(was) - 1
-    return rows <= len(now) <= len(was) and bool((was[:rows] == now[:rows]).all())
+    return _as_long(was, now) and bool((was[:rows] == now[:rows]).all())
 
 
 if __name__ == "__main__":
