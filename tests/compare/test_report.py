@@ -86,6 +86,19 @@ def test_a_suites_score_is_not_bold_if_runs_of_its_learner_failed(tmp_path: Path
     assert "environment steps, without 1 run of BC that failed." in survived
 
 
+def test_nothing_is_bold_while_a_learner_has_no_result(tmp_path: Path) -> None:
+    """The caption names the learner all of whose runs failed: it may have been better."""
+    learners = {"bc": five(480, 490), "ppo": five(100, 180), "dqn": []}
+    suite = fill_suite(tmp_path, {"CartPole-v1": learners})
+    for seed in range(5):
+        error = {"error": f"dqn-seed{seed}: it fell"}
+        write_json(suite / "CartPole-v1" / "errors" / f"dqn-seed{seed}.json", error)
+    found = read_suite(suite)
+    for text in (latex(found.outcomes["CartPole-v1"]), suite_latex(found)):
+        assert r"\textbf" not in text
+        assert "without 5 runs of DQN that failed." in text
+
+
 def test_no_cell_is_a_formula(tmp_path: Path) -> None:
     table = rows(outcome(tmp_path, {"ppo": five(-180, -100)}))
     cells = list(csv.reader(as_csv(table).splitlines()))[1]

@@ -80,6 +80,26 @@ def test_there_is_no_verdict_on_the_runs_that_survived(tmp_path: Path) -> None:
     assert answer(read_outcome(tmp_path)).verdict == "yes"  # a failure of the others makes them no better
 
 
+@pytest.mark.parametrize("failed", [True, False])
+def test_there_is_no_verdict_while_a_learner_has_no_result(failed: bool, tmp_path: Path) -> None:
+    """DQN may be better than BC: all its runs failed, or none has ended."""
+    out = fill(tmp_path, {"bc": five(480, 490), "ppo": five(100, 180), "dqn": []})
+    for seed in range(5 if failed else 0):
+        error = {"error": f"dqn-seed{seed}: learning diverged", "traceback": ""}
+        write_json(out / "errors" / f"dqn-seed{seed}.json", error)
+    found = read_outcome(out)
+    said = answer(found)
+    assert said.verdict == "unclear"
+    assert said.sentence.startswith("Can't tell: DQN has no result. BC ended at 97 % after 1,600 steps.")
+    assert warnings(found)[0] == "DQN has no result, so there is no verdict."
+
+
+def test_a_learner_that_failed_did_take_part(tmp_path: Path) -> None:
+    """The answer doesn't advise to add PPO, which was compared and has no result."""
+    said = answer(outcome(tmp_path, {"bc": five(480, 490), "ppo": [], "a2c": []})).sentence
+    assert said.startswith("Can't tell: PPO and A2C have no result. BC ended at")
+
+
 def test_level_in_the_end_the_faster_one_is_better(tmp_path: Path) -> None:
     out = fill(tmp_path / "out", {"dagger": five(500, 500), "ppo": five(499, 501)})
     assert answer(read_outcome(out)).verdict == "unclear"  # both climb alike

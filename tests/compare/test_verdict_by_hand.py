@@ -104,6 +104,16 @@ def test_there_is_no_verdict_on_a_suites_runs_that_survived(tmp_path: Path) -> N
     assert (said.verdict, "1 run of BC failed" in said.sentence) == ("unclear", True)
 
 
+def test_there_is_no_verdict_on_a_suite_while_a_learner_lacks_a_result(tmp_path: Path) -> None:
+    """DQN ended in one environment and in the other not. Where no environment has discrete actions it wasn't asked."""
+    learners = {"bc": five(500, 500), "ppo": five(300, 300)}
+    parts = {"CartPole-v1": learners | {"dqn": five(20, 20)}, "Acrobot-v1": learners | {"dqn": []}}
+    said = suite_answer(read_suite(fill_suite(tmp_path / "lacking", parts)))
+    assert (said.verdict, said.sentence) == ("unclear", "Can't tell: DQN has no result in some environments.")
+    parts["Acrobot-v1"] = learners
+    assert suite_answer(read_suite(fill_suite(tmp_path / "unasked", parts))).verdict == "yes"
+
+
 def test_a_suites_verdict_is_corrected_for_its_tests(tmp_path: Path) -> None:
     rivals = dict.fromkeys(("ppo", "a2c", "dqn", "reinforce"), five(170, 430))
     found = read_suite(fill_suite(tmp_path, {"CartPole-v1": {"bc": five(480, 480)} | rivals}))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from imitate.compare.formatting import counted, csv_text, listed, number, percent
+from imitate.compare.plan.learners import title
 from imitate.compare.statistics.collapse import mean_words
 from imitate.compare.statistics.entry import Entry
 from imitate.compare.statistics.intervals import interval, worst
@@ -136,7 +137,7 @@ def as_markdown(table: list[TableRow], columns: tuple[str, ...] = SHOWN) -> str:
 def latex(outcome: Outcome) -> str:
     """The table of a comparison in LaTeX, for a paper."""
     comparison, best = outcome.comparison, certain_best(outcome)
-    without = without_failed({each.title: outcome.failed(each.algorithm) for each in outcome.learners})
+    without = without_failed({title(name): outcome.failed(name) for name in comparison.algorithms})
     caption = (
         f"{comparison.env_id}: mean return of {comparison.episodes} test episodes after {comparison.budget:,} "
         f"environment steps, {counted(outcome.seeds, 'seed')}{without}. {INTERVALS} {BOLD}"
@@ -152,11 +153,12 @@ def without_failed(lost: Mapping[str, int]) -> str:
 
 
 def certain_best(outcome: Outcome) -> Entry | None:
-    """The learner that is significantly better than every other; None if there is none, or if runs of it failed."""
+    """The learner that is significantly better than every other; None if there is none, if runs of it failed, or while
+    another has no result."""
     best = outcome.ranked()[0]
     rivals = [pair for pair in outcome.pairs if best.algorithm in (pair.a, pair.b) and pair.b != "expert"]
     certain = bool(rivals) and all(pair.certain for pair in rivals)
-    return best if certain and not outcome.failed(best.algorithm) else None
+    return best if certain and not outcome.lacking and not outcome.failed(best.algorithm) else None
 
 
 def as_latex(

@@ -59,7 +59,7 @@ def suite_latex(suite: SuiteOutcome) -> str:
     if len(aggregates) > 1:
         best = aggregates[0].algorithm
         certain = all(lead.certain for lead in suite.leads if best in (lead.a, lead.b))
-        if certain and not suite.failed(best):  # as `certain_best`
+        if certain and not suite.lacking and not suite.failed(best):  # as `certain_best`
             bold.add((title(best), "IQM of scores"))
     for label, outcome in outcomes.items():
         if (winner := certain_best(outcome)) is not None:

@@ -141,6 +141,12 @@ class SuiteOutcome:
         return sum(self.outcomes[label].failed(algorithm) for label in self.scored)
 
     @property
+    def lacking(self) -> list[str]:
+        """The learners that every scored environment asks for and that lack a result in one of them."""
+        asked = [self.outcomes[label].comparison.algorithms for label in self.scored]
+        return [name for name in self.partly if all(name in algorithms for algorithms in asked)]
+
+    @property
     def failures(self) -> list[str]:
         """One line for each job that failed."""
         found = {label: outcome.failures for label, outcome in self.outcomes.items()} | dict(self.absent)

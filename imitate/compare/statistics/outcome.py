@@ -41,6 +41,12 @@ class Outcome:
         return sum(each.startswith(f"{algorithm}-seed") for each in self.failures)
 
     @property
+    def lacking(self) -> list[str]:
+        """The learners that the comparison asks for and that have no result: all their runs failed or are missing."""
+        having = {entry.algorithm for entry in self.learners}
+        return [name for name in self.comparison.algorithms if name not in having]
+
+    @property
     def seeds(self) -> int:
         """The number of seeds that every learner has."""
         return min(len(entry.results) for entry in self.learners)

@@ -9,19 +9,22 @@ from imitate.compare.formatting import counted, interval_words, listed, number, 
 from imitate.compare.plan.learners import title
 from imitate.compare.statistics.aggregate import Aggregate, Lead, SuiteOutcome
 from imitate.compare.statistics.intervals import ENOUGH_SEEDS, Difference
-from imitate.compare.statistics.verdict import Answer, Verdict, answer, cautions, survivors
+from imitate.compare.statistics.verdict import Answer, Verdict, answer, cautions, survivors, without_result
 
 __all__ = ["suite_answer", "suite_warnings"]
 
 
 def suite_answer(suite: SuiteOutcome) -> Answer:
     """The verdict is yes if the best imitation learner's interquartile mean is significantly above every RL learner's,
-    and no in the opposite case; there is none if runs of the best learner failed."""
+    and no in the opposite case; there is none if runs of the best learner failed, or while a learner that is asked for
+    everywhere lacks a result."""
     imitators = [each for each in suite.aggregates if each.imitates]
     rivals = [each for each in suite.aggregates if not each.imitates]
     if not imitators or not rivals:
         lacking = "imitation" if not imitators else "pure RL"
         return Answer("unclear", f"Can't tell: no learner by {lacking} has a score in every environment.")
+    if suite.lacking:
+        return Answer("unclear", f"Can't tell: {without_result(suite.lacking)} in some environments.")
     table = {(lead.a, lead.b): lead for lead in suite.leads if lead.asked}
     asked: list[tuple[Verdict, Aggregate, list[Aggregate]]] = [
         ("yes", imitators[0], rivals),

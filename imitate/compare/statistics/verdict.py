@@ -12,6 +12,7 @@ from statistics import median_high
 from typing import Literal
 
 from imitate.compare.formatting import counted, interval_words, listed, number, p_words, percent
+from imitate.compare.plan.learners import title
 from imitate.compare.statistics.collapse import collapse
 from imitate.compare.statistics.entry import Entry
 from imitate.compare.statistics.intervals import ENOUGH_SEEDS, Difference
@@ -29,6 +30,7 @@ __all__ = [
     "survivors",
     "typical_cost",
     "warnings",
+    "without_result",
 ]
 
 Verdict = Literal["yes", "no", "unclear"]
@@ -58,13 +60,15 @@ class Answer:
 
 def answer(outcome: Outcome) -> Answer:
     """Decides if some imitation learner did significantly better than every RL learner: by its final return, or by the
-    area under its curve if it is level in the end (within MARGIN). There is no verdict if some of its runs failed."""
+    area under its curve if it is level in the end (within MARGIN). There is no verdict if some of its runs failed, or
+    while another learner has no result, as that one may be better."""
+    if outcome.lacking:
+        return Answer("unclear", f"Can't tell: {without_result(outcome.lacking)}. {_best(outcome)}")
     imitators = [entry for entry in outcome.ranked() if entry.imitates]
     rivals = [entry for entry in outcome.ranked() if not entry.imitates]
     if not imitators or not rivals:
         lacking = "imitation" if not imitators else "pure RL (add ppo)"
-        best = f"{_ended(outcome, outcome.ranked()[:1])}.{_cheapest(outcome)}"
-        return Answer("unclear", f"Can't tell: no learner by {lacking} took part. {best}")
+        return Answer("unclear", f"Can't tell: no learner by {lacking} took part. {_best(outcome)}")
     found = [pair for pair in outcome.pairs if pair.asked]
     table = {(pair.a, pair.b): pair for pair in [*found, *(pair.turned() for pair in found)]}
     asked: list[tuple[Verdict, list[Entry], list[Entry]]] = [
@@ -82,10 +86,15 @@ def answer(outcome: Outcome) -> Answer:
     return _open(outcome, [table[a.algorithm, b.algorithm] for a in imitators for b in rivals])
 
 
-def survivors(title: str, lost: int) -> Answer:
+def survivors(name: str, lost: int) -> Answer:
     """The answer if so many runs of the learner that is ahead failed."""
     lucky = "the others, which are ahead, may be its lucky ones"
-    return Answer("unclear", f"Can't tell: {counted(lost, 'run')} of {title} failed, and {lucky}.")
+    return Answer("unclear", f"Can't tell: {counted(lost, 'run')} of {name} failed, and {lucky}.")
+
+
+def without_result(names: Sequence[str]) -> str:
+    """The learners as `PPO and A2C have no result`."""
+    return f"{listed([title(name) for name in names])} {'has' if len(names) == 1 else 'have'} no result"
 
 
 def _ahead(outcome: Outcome, pair: Pair) -> tuple[str, Difference] | None:
@@ -133,6 +142,11 @@ def _ended(outcome: Outcome, entries: Sequence[Entry]) -> str:
     return ", ".join([first.format(" ended"), *(other.format("") for other in others)]) + f" {steps}"
 
 
+def _best(outcome: Outcome) -> str:
+    """Sentences on the best learner that has results and on the cheapest."""
+    return f"{_ended(outcome, outcome.ranked()[:1])}.{_cheapest(outcome)}"
+
+
 def _value(outcome: Outcome, entry: Entry) -> str:
     share, note = outcome.share(entry.mean), collapse(outcome, entry)
     text = f"a return of {number(entry.mean)}" if share is None else percent(share)
@@ -164,6 +178,8 @@ def typical_cost(costs: Sequence[float | None]) -> float | None:
 def warnings(outcome: Outcome) -> list[str]:
     """Warnings that a reader should know before drawing conclusions."""
     said = []
+    if outcome.lacking:
+        said.append(f"{without_result(outcome.lacking)}, so there is no verdict.")
     if outcome.seeds < ENOUGH_SEEDS:
         count = "One seed says" if outcome.seeds == 1 else f"{outcome.seeds} seeds say"
         said.append(
