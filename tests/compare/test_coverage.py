@@ -9,6 +9,9 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from scipy import stats
+
+from imitate.compare.statistics.intervals import share_interval
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "coverage.py"
 
@@ -51,6 +54,26 @@ def test_no_interval_knows_of_a_collapse_that_no_seed_had(coverage: ModuleType) 
     found = coverage.coverage_of_means(coverage.SINGLE["one seed in five collapses"], 5, 200)
     assert found["after"] == pytest.approx(0.67, abs=0.1)
     assert found["marked"] == pytest.approx(0.67, abs=0.1)
+
+
+@pytest.mark.parametrize("tasks", [1, 4])
+@pytest.mark.parametrize("seeds", [3, 5, 10])
+def test_the_probability_of_improvement_is_covered(seeds: int, tasks: int) -> None:
+    """200 repetitions with normal scores. The bootstrap alone covered 29 % for three seeds and 0.95."""
+    rng, count = np.random.default_rng(0), 100
+    for chance in (0.5, 0.75, 0.9, 0.95):
+        a = rng.normal(np.sqrt(2) * stats.norm.ppf(chance), 1, (200, 1, tasks, seeds))
+        b = rng.normal(0, 1, a.shape)
+        rows = rng.integers(seeds, size=(2, 200, count, tasks, seeds))
+        value = ahead(a, b)[:, 0]
+        draws = ahead(np.take_along_axis(a, rows[0], -1), np.take_along_axis(b, rows[1], -1))
+        low, high = share_interval(value, draws, seeds, seeds * tasks)
+        assert np.mean((low <= chance) & (chance <= high)) >= 0.95, chance
+
+
+def ahead(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Share of pairs of runs (..., tasks, S) in which that of a is better, averaged over the environments."""
+    return np.asarray((a[..., :, None] > b[..., None, :]).mean((-1, -2, -3)))
 
 
 def test_the_true_iqm_is_that_of_the_middle_half(coverage: ModuleType) -> None:

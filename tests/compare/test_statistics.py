@@ -19,6 +19,7 @@ from imitate.compare.statistics.intervals import (
     optimality_gap,
     profile,
     reached,
+    share_interval,
     stretched,
     stretched_p,
     worst,
@@ -193,6 +194,20 @@ def test_ends_are_stretched_for_few_seeds() -> None:
     assert np.isnan(stretched(500.0, np.arange(1_001.0), 1)).all()
     low, high = stretched([1.0, 2.0], [[1.0, 1.0], [2.0, 2.0]], 5)
     assert low.tolist() == high.tolist() == [1.0, 2.0]
+
+
+def test_the_interval_of_a_share_is_at_least_wilsons() -> None:
+    """Of z = 1.96: with all of n runs n / (n + z^2). With four of five, (0.8 + z^2 / 10) / (1 + z^2 / 5) = 0.6697, and
+    z sqrt(0.16 / 5 + z^2 / 100) / (1 + z^2 / 5) = 0.2941 on both sides. One seed allows no interval."""
+    assert share_interval(1.0, np.ones(9), 3, 3) == pytest.approx((3 / 6.8415, 1.0), abs=1e-4)
+    assert share_interval(0.0, np.zeros(9), 5, 20) == pytest.approx((0.0, 3.8415 / 23.8415), abs=1e-4)
+    assert share_interval(0.8, np.full(9, 0.8), 5, 5) == pytest.approx((0.3755, 0.9638), abs=1e-4)
+    assert np.isnan(share_interval(1.0, np.ones(9), 1, 4)).all()
+
+
+def test_the_interval_of_a_share_is_that_of_the_draws_if_they_vary_more() -> None:
+    """As above, 25 and 975 thousandths are 0.475 from the middle: stretched, they end at 0 and 1."""
+    assert share_interval(0.5, np.linspace(0, 1, 1_001), 5, 5) == pytest.approx((0.0, 1.0))
 
 
 def test_p_is_below_5_percent_if_the_interval_leaves_0_out_and_has_no_floor() -> None:

@@ -40,9 +40,11 @@ def test_an_environment_with_two_experts_has_the_same_episodes_twice(tmp_path: P
     found = outcome(tmp_path, {"bc": [[100.0, 500.0], [260.0, 260.0]]})
     (bc,) = suite(one=found, two=found).aggregates
     assert (bc.draws[..., 0] == bc.draws[..., 1]).all()
+    assert bc.runs == 2  # not 4, as those of pure RL are the same
     other = replace(found, comparison=replace(found.comparison, env_kwargs={"max_episode_steps": 9}))
     (bc,) = suite(one=found, other=other).aggregates
     assert (bc.draws[..., 0] != bc.draws[..., 1]).any()
+    assert bc.runs == 4
 
 
 def test_intervals_of_shares_end_at_0_and_1(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from imitate.compare.statistics.intervals import (
     iqms,
     optimality_gap,
     profile,
+    share_interval,
     stretched,
     stretched_p,
 )
@@ -58,6 +59,7 @@ class Aggregate:
     """A learner over all scored environments.
 
     scores   (S, tasks)
+    runs     number of independent runs. An environment with two experts counts once: its runs of pure RL are the same
     profile  (K, 3) share of runs above each of THRESHOLDS, and the ends of its interval
     draws    (count, S, tasks) scores of the bootstrap
     """
@@ -65,6 +67,7 @@ class Aggregate:
     algorithm: str
     imitates: bool
     scores: Array
+    runs: int
     iqm: Estimate
     mean: Estimate
     gap: Estimate
@@ -216,15 +219,16 @@ def _aggregate(name: str, outcomes: Sequence[Outcome]) -> Aggregate | None:
         draws.append(drawn_scores(*returns, seed=places.index(place)))
     scores, drawn = np.array(columns).T, np.stack(draws, 2)  # (S, tasks), (count, S, tasks)
     shares = np.array([(drawn > threshold).mean((1, 2)) for threshold in THRESHOLDS])  # (K, count)
-    share = profile(scores, THRESHOLDS)
+    share, runs = profile(scores, THRESHOLDS), seeds * len(set(places))
     return Aggregate(
         name,
         any(entry.imitates for entry in learned),
         scores,
+        runs,
         _estimate(iqm(scores), iqms(drawn), seeds),
         _estimate(float(scores.mean()), drawn.mean((1, 2)), seeds),
         _estimate(optimality_gap(scores), 1 - np.minimum(drawn, 1).mean((1, 2)), seeds, 0.0),
-        np.clip(np.stack([share, *stretched(share, shares, seeds)], 1), 0, 1),
+        np.stack([share, *share_interval(share, shares, seeds, runs)], 1),
         drawn,
     )
 
@@ -244,12 +248,11 @@ def _improvement(a: Aggregate, b: Aggregate, seeds: int) -> Estimate:
     ahead = np.mean(
         [np.sign(a.draws[:, :, None, n] - b.draws[:, None, :, n]).mean((1, 2)) for n in columns], 0
     )
-    return _estimate(value, (ahead + 1) / 2, seeds, 0.0, 1.0)
+    low, high = share_interval(value, (ahead + 1) / 2, seeds, min(a.runs, b.runs))
+    return Estimate(value, float(low), float(high))
 
 
-def _estimate(
-    value: float, draws: Array, seeds: int, least: float = -np.inf, most: float = np.inf
-) -> Estimate:
-    """A value with its interval, clipped to the possible values."""
-    low, high = np.clip(stretched(value, draws, seeds), least, most)
+def _estimate(value: float, draws: Array, seeds: int, least: float = -np.inf) -> Estimate:
+    """A value with its interval, which ends at the least possible value."""
+    low, high = np.maximum(stretched(value, draws, seeds), least)
     return Estimate(value, float(low), float(high))

@@ -33,6 +33,7 @@ __all__ = [
     "optimality_gap",
     "profile",
     "reached",
+    "share_interval",
     "stretched",
     "stretched_p",
     "worst",
@@ -196,6 +197,23 @@ def stretched(value: ArrayLike, draws: ArrayLike, seeds: int) -> tuple[Array, Ar
     factor = np.sqrt(seeds / (seeds - 1)) * special.stdtrit(seeds - 1, (1 + _CONFIDENCE) / 2) / _NORMAL
     low, high = np.minimum(points[0] - center, 0.0), np.maximum(points[1] - center, 0.0)
     return np.asarray(center + factor * low), np.asarray(center + factor * high)
+
+
+def share_interval(value: ArrayLike, draws: ArrayLike, seeds: int, runs: int) -> tuple[Array, Array]:
+    """Ends of the 95 % interval of a share (...) of `runs` runs, from its bootstrap draws (..., count).
+
+    They are those of `stretched`, which vary by seed and by episode, but at least as far apart as those of Wilson's
+    score interval (1927). If all runs are above a threshold so they are in every draw, and the draws have no width.
+
+    Wilson's variance, share (1 - share) / runs, is that of a share above a threshold, and the largest that the
+    probability of improvement can have for as many runs of either learner (Birnbaum and Klose 1957, "Bounds for the
+    variance of the Mann-Whitney statistic"). Environments that differ only make it smaller.
+    """
+    share, square = np.asarray(value, float), _NORMAL**2
+    half = _NORMAL * np.sqrt(share * (1 - share) / runs + square / (2 * runs) ** 2)
+    low, high = ((share + square / (2 * runs) + end) / (1 + square / runs) for end in (-half, half))
+    least, most = stretched(share, draws, seeds)
+    return np.clip(np.minimum(low, least), 0, 1), np.clip(np.maximum(high, most), 0, 1)
 
 
 def stretched_p(value: float, low: float, high: float, seeds: int) -> float:
