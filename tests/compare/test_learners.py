@@ -159,7 +159,7 @@ def test_baselines_that_can_not_run_are_refused_in_one_line(
 
 def test_names_are_known() -> None:
     assert [title(name) for name in ("ppo", "sb3:ppo", "gail:random", "ppo@wide", "sb3:dqn@big", "my.module:Mine")] == [
-        "PPO", "SB3 PPO", "GAIL (random)", "PPO (wide)", "SB3 DQN (big)", "Mine"
+        "PPO", "SB3 PPO", "GAIL (random)", "PPO (wide)", "SB3 DQN (big)", "my.module:Mine"
     ]  # fmt: skip
     for name in BASELINES:
         assert find(f"sb3:{name}").needs == ("envs",)
@@ -313,7 +313,7 @@ def test_a_file_does_not_choose_what_is_imported(module: str, tmp_path: Path) ->
     other = f"{module}_other"
     (tmp_path / f"{other}.py").write_text("raise SystemExit('imported')")
     wanted = small(f"{other}:Mine")  # naming it imports nothing
-    assert title(f"{other}:Mine") == "Mine"
+    assert title(f"{other}:Mine") == f"{other}:Mine"
     with pytest.raises(InputError, match=f"if you trust it, say .*--add` {other}:Mine"):
         job_of(wanted, tmp_path / "out")
     assert other not in sys.modules
@@ -336,7 +336,7 @@ def test_a_strangers_report_is_written_without_importing(tmp_path: Path) -> None
     Result("CartPole-v1", "stranger:Mine", 0, 1_600, curve, [1.0, 2.0], [1, 2], 0, 1_600, 0, 1.0).save(
         out / "runs/a"
     )
-    assert "<h1>Mine on CartPole-v1</h1>" in write_report(out).read_text("utf-8")
+    assert "<h1>stranger:Mine on CartPole-v1</h1>" in write_report(out).read_text("utf-8")
     assert "stranger" not in sys.modules
 
 

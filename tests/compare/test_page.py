@@ -149,7 +149,7 @@ def _switches_and_hides(page: chromium.Page) -> None:
     lines = f"{CURVES}.querySelector('svg').querySelectorAll('path.line').length"
     label = f"{CURVES}.querySelector('svg').getAttribute('aria-label')"
     assert page.evaluate(lines) == 3
-    page.evaluate("document.querySelector('[data-learner=BC]').click()")
+    page.evaluate("document.querySelector('[data-learner=bc]').click()")
     assert page.evaluate(lines) == 2
     page.evaluate("document.querySelector('[data-cost=queries]').click()")
     assert page.evaluate(lines) == 1  # PPO asks nobody, and BC is hidden

@@ -86,6 +86,17 @@ def test_a_suites_score_is_not_bold_if_runs_of_its_learner_failed(tmp_path: Path
     assert "environment steps, without 1 run of BC that failed." in survived
 
 
+def test_only_the_best_of_two_learners_with_a_class_of_one_name_is_bold(tmp_path: Path) -> None:
+    """One of them is called as PPO of the table."""
+    learners = {"mine:PPO": five(480, 490), "other:PPO": five(20, 40), "ppo": five(100, 180)}
+    found = read_suite(fill_suite(tmp_path, {"CartPole-v1": learners}))
+    names = {line.partition(" & ")[0] for line in suite_latex(found).splitlines() if r"\textbf" in line}
+    assert names == {"mine:PPO"}
+    text = latex(found.outcomes["CartPole-v1"])
+    assert r"mine:PPO & \textbf{485} & " in text
+    assert text.count(r"\textbf") == 1
+
+
 def test_nothing_is_bold_while_a_learner_has_no_result(tmp_path: Path) -> None:
     """The caption names the learner all of whose runs failed: it may have been better."""
     learners = {"bc": five(480, 490), "ppo": five(100, 180), "dqn": []}

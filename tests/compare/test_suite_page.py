@@ -74,7 +74,7 @@ def test_a_browser_shows_ten_learners_of_a_suite(tmp_path: Path) -> None:
         panels = "[...document.querySelectorAll('figure[data-name=curves] .chart')]"
         tops = f"{panels}.map(part => part.getBoundingClientRect().top)"
         assert len(set(page.evaluate(tops))) == 1  # side by side
-        page.evaluate("document.querySelector('[data-learner=PPO]').click()")
+        page.evaluate("document.querySelector('[data-learner=ppo]').click()")
         assert page.evaluate(curves) == 18  # gone from both
         page.evaluate("document.querySelector('#environments [data-cost=queries]').click()")
         assert page.evaluate(curves) == 2 * 6  # who asks nobody has no line
@@ -86,7 +86,7 @@ def test_a_browser_shows_ten_learners_of_a_suite(tmp_path: Path) -> None:
         label = "document.querySelector('figure[data-name=curves] svg').getAttribute('aria-label')"
         assert "near the expert" in page.evaluate(label)
         page.evaluate("document.querySelector('[data-cost=steps]').click()")
-        page.evaluate("document.querySelector('[data-learner=PPO]').click()")
+        page.evaluate("document.querySelector('[data-learner=ppo]').click()")
         heads = "document.querySelectorAll('#results thead button')"
         names = "[...document.querySelectorAll('#results tbody th')].map(cell => cell.textContent)"
         page.evaluate(f"{heads}[1].click(), {heads}[1].click()")

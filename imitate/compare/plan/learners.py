@@ -41,12 +41,13 @@ def find(name: str) -> Algorithm:
 
 
 def title(name: str) -> str:
-    """The display name of a learner; nothing is imported for it."""
+    """The display name of a learner; nothing is imported for it. The user's own is named with its module, since two
+    modules may have a class of one name, which may be that of an algorithm of the table."""
     plain, _, label = name.partition("@")
     if sb3 := baseline(plain):
         said = f"SB3 {sb3.upper()}"
     else:
-        said = plain.rpartition(":")[2] if is_own(plain) else algorithms.find(plain).title
+        said = plain if is_own(plain) else algorithms.find(plain).title
     return f"{said} ({label})" if label else said
 
 

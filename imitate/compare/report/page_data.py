@@ -51,12 +51,12 @@ def tiles(outcome: Outcome) -> list[dict[str, str]]:
     expert."""
 
     def cheapest(cost: Cost, entries: list[Entry]) -> dict[str, str] | None:
-        spent = {entry.title: typical_cost(outcome.to_reach(entry, GOAL, cost)) for entry in entries}
-        there = {title: value for title, value in spent.items() if value is not None}
+        spent = {entry.algorithm: typical_cost(outcome.to_reach(entry, GOAL, cost)) for entry in entries}
+        there = {name: value for name, value in spent.items() if value is not None}
         if not there:
             return None
         best = min(there, key=lambda name: there[name])
-        return {"value": number(there[best]), "who": best}
+        return {"value": number(there[best]), "who": title(best)}
 
     everybody = list(outcome.learners)
     imitators = [entry for entry in everybody if entry.imitates]
@@ -123,13 +123,16 @@ def learners(order: Sequence[str]) -> list[dict[str, Any]]:
     """The learners of a page, for its legend and its style sheet; the names of their colours follow from their
     places."""
     found = looks(order)
-    return [{"title": title(name), "color": n, **vars(found[name])} for n, name in enumerate(order)]
+    return [
+        {"name": name, "title": title(name), "color": n, **vars(found[name])} for n, name in enumerate(order)
+    ]
 
 
 def _lines(chart: Lines, order: Sequence[str]) -> dict[str, Any]:
     dashes = looks(order)
     lines = [
         {
+            "name": line.name,
             "title": title(line.name),
             "color": order.index(line.name),
             "dash": dashes[line.name].dash,

@@ -45,8 +45,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row of the table. `place` is the learner's place in the comparison, which gives its colour; None for a
-    reference."""
+    """A row of the table. `name` is that of the algorithm or the reference, and `place` the learner's place in the
+    comparison, which gives its colour; None for a reference."""
 
     name: str
     place: int | None
@@ -95,7 +95,7 @@ def _row(outcome: Outcome, entry: Entry) -> TableRow:
         "CPU seconds": Cell(number(round(entry.average("cpu_seconds"), 1)), entry.average("cpu_seconds")),
         "Seeds": _count(len(entry.results)),
     }
-    return TableRow(entry.title, outcome.place(entry), cells)
+    return TableRow(entry.algorithm, outcome.place(entry), cells)
 
 
 def _reference(outcome: Outcome, name: str, measured: Reference) -> TableRow:
@@ -137,18 +137,18 @@ def as_markdown(table: list[TableRow], columns: tuple[str, ...] = SHOWN) -> str:
 def latex(outcome: Outcome) -> str:
     """The table of a comparison in LaTeX, for a paper."""
     comparison, best = outcome.comparison, certain_best(outcome)
-    without = without_failed({title(name): outcome.failed(name) for name in comparison.algorithms})
+    without = without_failed({name: outcome.failed(name) for name in comparison.algorithms})
     caption = (
         f"{comparison.env_id}: mean return of {comparison.episodes} test episodes after {comparison.budget:,} "
         f"environment steps, {counted(outcome.seeds, 'seed')}{without}. {INTERVALS} {BOLD}"
     )
-    bold = {(best.title, "Mean return")} if best else set()
+    bold = {(best.algorithm, "Mean return")} if best else set()
     return as_latex(rows(outcome), caption=caption, label=comparison.env_id, bold=bold)
 
 
 def without_failed(lost: Mapping[str, int]) -> str:
-    """Words for the runs that failed, from their number by the learner's title; none if there are none."""
-    failed = [f"{counted(count, 'run')} of {title}" for title, count in lost.items() if count]
+    """Words for the runs that failed, from their number by algorithm; none if there are none."""
+    failed = [f"{counted(count, 'run')} of {title(name)}" for name, count in lost.items() if count]
     return f", without {listed(failed)} that failed" if failed else ""
 
 

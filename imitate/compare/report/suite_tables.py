@@ -40,7 +40,7 @@ def suite_rows(suite: SuiteOutcome) -> tuple[tuple[str, ...], list[TableRow]]:
             for entry in outcome.learners:
                 if entry.algorithm == name:
                     cells[label] = Cell(mean_words(outcome, entry), entry.mean, entry.ci95)
-        table.append(TableRow(title(name), suite.order.index(name), cells))
+        table.append(TableRow(name, suite.order.index(name), cells))
     for who in ("Expert", "Random actions"):
         cells = dict.fromkeys(columns, Cell("")) | {"Learner": Cell(who)}
         for label, outcome in suite.outcomes.items():
@@ -60,10 +60,10 @@ def suite_latex(suite: SuiteOutcome) -> str:
         best = aggregates[0].algorithm
         certain = all(lead.certain for lead in suite.leads if best in (lead.a, lead.b))
         if certain and not suite.lacking and not suite.failed(best):  # as `certain_best`
-            bold.add((title(best), "IQM of scores"))
+            bold.add((best, "IQM of scores"))
     for label, outcome in outcomes.items():
         if (winner := certain_best(outcome)) is not None:
-            bold.add((winner.title, label))
+            bold.add((winner.algorithm, label))
     shown = (
         f"Scores, where random actions are 0 and the expert is 1, over {counted(len(suite.scored), 'environment')} "
         f"and {counted(suite.seeds, 'seed')}, and the mean return in each"
@@ -72,7 +72,7 @@ def suite_latex(suite: SuiteOutcome) -> str:
     )
     steps = " to ".join(f"{each:,}" for each in budgets)
     without = without_failed(
-        {title(name): sum(outcome.failed(name) for outcome in outcomes.values()) for name in suite.order}
+        {name: sum(outcome.failed(name) for outcome in outcomes.values()) for name in suite.order}
     )
     caption = f"{shown}, after {steps} environment steps{without}. {INTERVALS} {BOLD}"
     return as_latex(table, columns, caption=caption, label=suite.name, bold=bold)

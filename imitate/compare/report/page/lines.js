@@ -9,7 +9,7 @@ function valueAt(line, points, x) {
   return a.slice(1).map((value, n) => value === null || b[n + 1] === null ? null : value + share * (b[n + 1] - value));
 }
 function drawLines(panel, chart, axis, hidden, [low, high]) {
-  const lines = chart.lines.filter(line => !hidden.has(line.title) && line.points[axis]);
+  const lines = chart.lines.filter(line => !hidden.has(line.name) && line.points[axis]);
   const width = Math.max(panel.clientWidth, 240), near = chart.near && low === chart.near[0];
   const names = [...lines.map(line => line.title), ...chart.levels.map(([name, value]) => `${name} ${full(value)}`)];
   const beyond = line => { const end = line.points[axis].at(-1)[1]; return end > high ? " ↑" : end < low ? " ↓" : ""; };
