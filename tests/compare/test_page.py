@@ -16,8 +16,9 @@ from chromium import needs_axe, needs_chromium
 from gymnasium import spaces
 from reported import BUDGET, RETURNS, fill, five, result
 
-from imitate.compare.plan.comparison import Comparison
+from imitate.compare.plan.comparison import POINTS, Comparison
 from imitate.compare.report.report import write_report
+from imitate.compare.statistics.job_results import Point
 from imitate.files import write_json
 from imitate.media.video import record_video
 
@@ -236,6 +237,27 @@ def test_tables_are_cards_on_a_phone(page_url: str) -> None:
         shown = f"{cells}.filter(cell => cell.offsetHeight && !cell.innerText.trim())"
         assert page.evaluate(f"{shown}.length") == 0
         assert page.problems == []
+
+
+@needs_chromium
+@pytest.mark.usefixtures("undrawn")
+def test_all_points_are_within_the_axis(tmp_path: Path) -> None:
+    """BC is trained anew at each point, and the last training took fewer CPU seconds than the one before."""
+    out = fill(tmp_path / "out", {"bc": five(390, 410)[:1]})
+    seconds = [2.0 * n for n in range(POINTS)] + [10.0]
+    points = [Point(100 * n, 50 * n, each, [400.0] * 2) for n, each in enumerate(seconds)]
+    result("bc", 0, [385.0, 395.0], curve=points).save(next((out / "runs").glob("bc-*")))
+    with chromium.Page(write_report(out).as_uri()) as page:
+        page.evaluate("document.querySelector('[data-cost=cpu_seconds]').click()")
+        ends = "part => { const {x, width} = part.getBBox(); return x + width; }"
+        drawn, axis = (
+            page.evaluate(
+                f"Math.max(...[...{CURVES}.querySelector('svg').querySelectorAll('{part}')].map({ends}))"
+            )
+            for part in ("circle", ".gridline")
+        )
+        # A circle's radius is 2.4.
+        assert drawn <= axis + 2.5
 
 
 TEN = (

@@ -17,7 +17,9 @@ function drawLines(panel, chart, axis, hidden, [low, high]) {
   const room = Math.min(Math.max(0, ...names.map(name => wide(name, 550))) + 4 + arrow, width * 0.36), gap = 15;
   const height = Math.max(width < 400 ? 236 : width < 620 ? 300 : 360, gap * names.length + 62);
   const top = 10, bottom = 42, right = room + (chart.ends ? 18 : 34);
-  const most = Math.max(axis === Object.keys(chart.axes)[0] ? chart.limit : 0, ...lines.map(line => line.points[axis].at(-1)[0])) || 1;
+  // CPU seconds may fall again: the last training of an offline learner can take fewer than one before.
+  const reached = lines.flatMap(line => line.points[axis].map(point => point[0]));
+  const most = Math.max(axis === Object.keys(chart.axes)[0] ? chart.limit : 0, ...reached) || 1;
   const levels = ticks(low, high, 5), left = 16 + Math.max(...levels.map(tick => wide(short(tick))));
   const end = width - right, x = value => left + (end - left) * value / most;
   const y = value => top + (height - top - bottom) * (high - value) / (high - low);
