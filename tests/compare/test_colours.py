@@ -71,3 +71,11 @@ def test_relatives_share_a_colour_and_differ_in_their_dash() -> None:
     assert {found[name].light for name in names[:3]} == {LOOKS["ppo"].light}
     assert found["gail:random"].light == LOOKS["gail"].light
     assert len(set(found.values())) == len(names)
+
+
+def test_no_two_of_many_relatives_look_alike() -> None:
+    """A colour has five dashes: the sixth and the eleventh of PPO's relatives take another colour."""
+    names = ["ppo", "sb3:ppo", *(f"ppo@{n}" for n in range(10))]
+    found = looks(names)
+    assert len(set(found.values())) == len(names) == 12
+    assert {found[name].light for name in names[:5]} == {LOOKS["ppo"].light}

@@ -52,16 +52,15 @@ LOOKS = {name: Look(*HUES[hue], dash) for dash, hues in _HUES_BY_DASH.items() fo
 
 def looks(names: Iterable[str]) -> Mapping[str, Look]:
     """The look of each learner. A learner that is not in LOOKS gets its algorithm's colour, or one derived from its
-    name, and the first dash that no other learner of this colour uses here."""
+    name, and the first dash that no other learner of this colour uses here. If all dashes are in use it gets another
+    colour."""
     names = list(names)
     found = {name: LOOKS[name] for name in names if name in LOOKS}
     for name in names:
         if name not in found:
-            light, dark = _hue(name)
-            taken = {look.dash for look in found.values() if look.light == light}
-            first = (DOTTED,) if baseline(name) else ()
-            dash = next((dash for dash in (*first, *DASHES) if dash not in taken), DOTTED)
-            found[name] = Look(light, dark, dash)
+            dashes = (DOTTED, *DASHES) if baseline(name) else DASHES
+            wanted = [Look(*hue, dash) for hue in (_hue(name), *HUES.values()) for dash in dashes]
+            found[name] = next((look for look in wanted if look not in found.values()), wanted[0])
     return found
 
 
