@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import sys
-import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -21,10 +20,7 @@ BOTTOM = "document.querySelector('main .chart').getBoundingClientRect().bottom +
 
 
 def main() -> None:
-    with (
-        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile,
-        Page(REPORT.as_uri(), Path(profile), width=WIDTH) as page,
-    ):
+    with Page(REPORT.as_uri(), width=WIDTH) as page:
         for scheme in ("light", "dark"):
             page.call(
                 "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}]
