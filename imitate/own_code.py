@@ -11,7 +11,7 @@ import sysconfig
 from collections.abc import Iterator
 from importlib.util import resolve_name
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def own_code(*objects: Any) -> str:
     all that these import. Empty if none of them is the user's own.
 
     Installed packages, Python and `imitate` itself don't count, nor does code without a file, as in a notebook. Of the
-    script that Python was started with, only the definitions that the objects use count, and the statements that change
-    these: the rest of it may change. The same code has the same hash in any folder.
+    script that Python was started with, only the definitions that the objects use count, and statements that assign to
+    parts of these or call their methods: the rest of it may change. The same code has the same hash in any folder.
     """
     script = sys.modules["__main__"]
     bare = [each.func if isinstance(each, functools.partial) else each for each in objects]
@@ -115,23 +115,42 @@ def _definitions(tree: ast.Module, names: set[str], libraries: set[str]) -> list
         if not more:
             return [each for each in tree.body if each in chosen]
         chosen += more
-        names = {node.id for each in more for node in ast.walk(each) if isinstance(node, ast.Name)}
+        names = set().union(*map(_used, more))
 
 
-def _changed(node: ast.AST, libraries: set[str]) -> set[str]:
-    """The names that a statement or a part of it binds, or whose objects it changes."""
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return {node.name}
-    changed = set().union(*(_changed(child, libraries) for child in ast.iter_child_nodes(node)))
-    if isinstance(node, ast.Lambda):
-        changed.add("<lambda>")
-    elif isinstance(node, ast.alias):
-        changed.add((node.asname or node.name).partition(".")[0])
-    elif isinstance(node, ast.Name | ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
-        changed |= _root(node)
-    elif isinstance(node, ast.Expr):
-        # A method such as CONFIG.update(...) may change its object, but logging.basicConfig(...) is a function.
-        changed |= _root(node.value) - libraries
+def _used(statement: ast.stmt) -> set[str]:
+    """The script's own names that a statement reads; a function's local variables are none."""
+    names = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+    waiting, of_script = (
+        [compile(ast.Module([statement], []), "script", "exec", dont_inherit=True)],
+        set[str](),
+    )
+    while waiting:
+        code = waiting.pop()
+        of_script.update(code.co_names)
+        waiting += [each for each in code.co_consts if isinstance(each, CodeType)]
+    return names & of_script
+
+
+def _changed(statement: ast.stmt, libraries: set[str]) -> set[str]:
+    """The names that a statement binds, or whose objects it changes."""
+    changed, waiting = set[str](), list[ast.AST]([statement])
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            changed.add(node.name)
+            continue
+        waiting += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Lambda):
+            changed.add("<lambda>")
+        elif isinstance(node, ast.alias):
+            changed.add((node.asname or node.name).partition(".")[0])
+        elif isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+            if not isinstance(node.ctx, ast.Load):
+                changed |= _root(node)
+        elif isinstance(node, ast.Expr):
+            # A method such as CONFIG.update(...) may change its object, but logging.basicConfig(...) is a function.
+            changed |= _root(node.value) - libraries
     return changed
 
 

@@ -162,3 +162,20 @@ def test_statements_that_change_what_is_used_count(
     before = own_code(script.Tank)
     Path(script.__file__).write_text(STUDY + statement)
     assert (own_code(script.Tank) != before) == counts
+
+
+@pytest.mark.parametrize("statement", ["env.close()", "env.reset(seed=3)", "X = " + " + ".join(["1"] * 700)])
+def test_a_variable_of_a_function_is_not_the_scripts_of_the_same_name(tmp_path: Path, statement: str) -> None:
+    """A sum of 700 terms is nested as deeply, and no reason to fail."""
+
+    def hashed(last: str) -> str:
+        text = (
+            "import gymnasium as gym\nfrom imitate.own_code import own_code\n"
+            "def make():\n    env = gym.make('CartPole-v1')\n    return env\n"
+        )
+        script = tmp_path / "script.py"
+        script.write_text(f"{text}env = make()\n{last}\nprint(own_code(make))\n")
+        run = subprocess.run([sys.executable, str(script)], check=True, capture_output=True, text=True)
+        return run.stdout
+
+    assert hashed(statement) == hashed("pass") != "\n"
