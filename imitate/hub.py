@@ -98,10 +98,11 @@ def fetch(found: Repository, files: Collection[str], limit: int) -> Path:
     """
     from huggingface_hub import snapshot_download
 
-    sizes = _sizes(found, files, limit)
     cached = _cached(found.name, found.kind)
     if cached is not None and cached.sha == found.sha and set(files) <= set(cached.sizes):
+        _sizes(cached, files, limit)
         return _cache_of(found.name, found.kind) / "snapshots" / found.sha
+    sizes = _sizes(found, files, limit)
     with _fetching(found.name):
         folder = snapshot_download(
             found.repo,
@@ -161,7 +162,7 @@ def _noted(name: str, kind: Kind) -> _Fetched | None:
         noted = read_json(path, _Fetched) if path.is_file() else None
     except InputError:  # damaged
         return None
-    return noted if noted is not None and noted.endpoint == _place() else None
+    return noted if noted is not None and _without_password(noted.endpoint) == _place() else None
 
 
 def _cached(name: str, kind: Kind) -> Repository | None:
@@ -261,12 +262,13 @@ def _reason(error: Exception) -> str:
     if status == 403:
         return "the token may not write there (403): check the name, or use a token with write access"
     if _unreachable(error):
-        return _unreached()
+        return _unreached(error)
     return f"{_said(error)[:200]}; check the name and the network"
 
 
-def _unreached() -> str:
-    return f"{_place() or 'the hub'} can't be reached; check the network"
+def _unreached(error: Exception) -> str:
+    said = f" ({_said(error)[:160]})" if "SSL" in type(error).__name__ else ""
+    return f"{_place() or 'the hub'} can't be reached{said}; check the network"
 
 
 def _unreachable(error: Exception) -> bool:
@@ -308,5 +310,5 @@ def _fetching(name: str) -> Iterator[None]:
             "`hf auth login` stores a token, or set HF_TOKEN"
         ) from error
     except Exception as error:  # the hub's own errors, or its HTTP client's
-        reason = _unreached() if _unreachable(error) else f"{_said(error)[:160]}; check the name"
+        reason = _unreached(error) if _unreachable(error) else f"{_said(error)[:160]}; check the name"
         raise InputError(f"hub:{name} can't be fetched: {reason}") from error

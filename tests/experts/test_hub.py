@@ -108,11 +108,21 @@ def test_graded_experts_of_minari(file: str, hub: Hub, files: Files) -> None:
 def test_a_file_without_a_size_is_not_downloaded(hub: Hub, files: Files) -> None:
     """It could be of any size; files that are not wanted may lack theirs."""
     hub.put(AGENT, files)
-    hub.unsized = (".pth",)
-    load_expert("hub:org/a2c-CartPole-v1")
     hub.unsized = (".pkl",)
     with pytest.raises(
         InputError, match=r"doesn't name the size of vec_normalize\.pkl: wanted sizes of at most \d+ bytes"
+    ):
+        load_expert("hub:org/a2c-CartPole-v1")
+    hub.unsized = (".pth",)
+    load_expert("hub:org/a2c-CartPole-v1")
+    hub.unsized = (".pkl",)
+    load_expert("hub:org/a2c-CartPole-v1")  # it is here already
+
+
+def test_a_certificate_that_is_not_trusted_is_named(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001
+    monkeypatch.setattr("huggingface_hub.HfApi.repo_info", unverified)
+    with pytest.raises(
+        InputError, match=r"can't be reached \(certificate verify failed\); check the network$"
     ):
         load_expert("hub:org/a2c-CartPole-v1")
 
