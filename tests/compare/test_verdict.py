@@ -91,7 +91,6 @@ def test_there_is_no_verdict_while_a_learner_has_no_result(failed: bool, tmp_pat
     said = answer(found)
     assert said.verdict == "unclear"
     assert said.sentence.startswith("Can't tell: DQN has no result. BC ended at 97 % after 1,600 steps.")
-    assert warnings(found)[0] == "DQN has no result, so there is no verdict."
 
 
 def test_a_learner_that_failed_did_take_part(tmp_path: Path) -> None:

@@ -178,8 +178,6 @@ def typical_cost(costs: Sequence[float | None]) -> float | None:
 def warnings(outcome: Outcome) -> list[str]:
     """Warnings that a reader should know before drawing conclusions."""
     said = []
-    if outcome.lacking:
-        said.append(f"{without_result(outcome.lacking)}, so there is no verdict.")
     if outcome.seeds < ENOUGH_SEEDS:
         count = "One seed says" if outcome.seeds == 1 else f"{outcome.seeds} seeds say"
         said.append(
