@@ -121,10 +121,8 @@ def _definitions(tree: ast.Module, names: set[str], libraries: set[str]) -> list
 def _used(statement: ast.stmt) -> set[str]:
     """The script's own names that a statement reads; a function's local variables are none."""
     names = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
-    waiting, of_script = (
-        [compile(ast.Module([statement], []), "script", "exec", dont_inherit=True)],
-        set[str](),
-    )
+    of_script = set[str]()
+    waiting = [compile(ast.Module([statement], []), "script", "exec", dont_inherit=True)]
     while waiting:
         code = waiting.pop()
         of_script.update(code.co_names)

@@ -203,7 +203,7 @@ def share_interval(value: ArrayLike, draws: ArrayLike, seeds: int, runs: int) ->
     """Ends of the 95 % interval of a share (...) of `runs` runs, from its bootstrap draws (..., count).
 
     They are those of `stretched`, which vary by seed and by episode, but at least as far apart as those of Wilson's
-    score interval (1927). If all runs are above a threshold so they are in every draw, and the draws have no width.
+    score interval (1927): where all runs are above a threshold, the draws have no width.
 
     Wilson's variance, share (1 - share) / runs, is that of a share above a threshold, and the largest that the
     probability of improvement can have for as many runs of either learner (Birnbaum and Klose 1957, "Bounds for the
